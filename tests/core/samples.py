@@ -85,6 +85,9 @@ class Mailbox:
     def applied(self, seq: int) -> None:
         raise NotImplementedError
 
+    def record(self) -> None:
+        raise NotImplementedError
+
 
 def a_player(player_id: str = "ada", *, room: RoomHandle | None = None) -> Player[Hero]:
     """A player whose seat is reserved."""

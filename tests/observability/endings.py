@@ -282,7 +282,7 @@ async def _joined(play: Scene, agent: Agent) -> AgentRoom:
 def _lose(play: Scene, player: Visitor) -> None:
     """Another server writes the player's session."""
     assert play.server.parts.recovery is not None
-    play.call(play.server.parts.recovery.moved_away.lost, play.session(player))
+    play.call(play.server.parts.recovery.session_lost, play.session(player))
 
 
 @case(Reason.MOVED, Released)

@@ -93,7 +93,7 @@ async def test_skipped_ticks_are_complained_about_once_in_a_while_and_not_each(
     (record,) = caplog.records
     assert record.levelno == logging.WARNING
     sentence, fields = line_of(record)
-    assert sentence == "ticks were skipped: so many a second are too many"
+    assert sentence == "ticks were skipped: the room cannot keep its rate"
     assert (fields["room"], fields["kind"]) == (room.id, "chat")
 
 

@@ -10,8 +10,7 @@ from holdfast.client.room import RoomInbox
 from holdfast.core.channel import Channel
 from holdfast.core.session import Session
 from holdfast.server.admission.sign_in import Welcomer
-from holdfast.server.rooms.delivery import Delivery
-from holdfast.server.rooms.resyncs import Resyncs
+from holdfast.server.rooms.delivery import Delivery, Resyncs
 from holdfast.server.rooms.runner import RoomRunner
 from tests.simulation.planting import mutant, patched
 

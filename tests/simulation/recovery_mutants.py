@@ -11,7 +11,7 @@ from holdfast.core.channel import Channel
 from holdfast.core.session import Session
 from holdfast.core.tokens import Lineage, ResumeTokens
 from holdfast.server.admission.handshake import Resumer
-from holdfast.server.durability.record_lists import RecordLists, SpillingList
+from holdfast.server.durability.record_parts import RecordLists, SpillingList
 from holdfast.server.durability.recovery import Recovery
 from holdfast.server.durability.room_writer import RoomWriter
 from holdfast.server.rooms.runner import RoomRunner

@@ -6,6 +6,7 @@ from typing import Any, Protocol
 
 from holdfast.core.codec import Codec
 from holdfast.core.messages import Message
+from holdfast.schemas.session import ChannelRecord
 
 Waiting = tuple[Callable[..., Any], tuple[Any, ...], Callable[..., None], tuple[Any, ...]]
 """A function and its argument; a callback for the end and its argument."""
@@ -70,3 +71,6 @@ class Outlet(Protocol):
 
     def applied(self, seq: int) -> None:
         """The room has applied the player's message with this number."""
+
+    def record(self) -> ChannelRecord | None:
+        """Both streams as they are saved; None for an agent, who has none."""

@@ -19,8 +19,7 @@ from holdfast.schemas.requests import Create
 from holdfast.server.admission.sign_in import SessionMaker
 from holdfast.server.context import Context
 from holdfast.server.directory.directory import Directory
-from holdfast.server.rooms.joining import Interrupted
-from holdfast.server.rooms.runner import RoomRunner
+from holdfast.server.rooms.runner import Interrupted, RoomRunner
 from holdfast.server.sessions import SessionLifecycle
 
 _AWAY = "the agent is disconnected: call its resume() first"
@@ -66,6 +65,9 @@ class Inbox:
 
     def applied(self, seq: int) -> None:
         """Agents need no acknowledgements."""
+
+    def record(self) -> None:
+        """Agents' messages are not saved."""
 
     def finish(self, farewell: Message) -> None:
         self.farewell = farewell

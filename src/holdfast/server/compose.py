@@ -48,11 +48,9 @@ from holdfast.server.durability.room_writer import WriterContext
 from holdfast.server.health import Drain, HealthMonitor
 from holdfast.server.placement import OwnFleet, PlacementOperations, Placements
 from holdfast.server.room_factory import RoomFactory
-from holdfast.server.rooms.effects import Carry, Outbox
-from holdfast.server.rooms.reserved import ReservedSeats
+from holdfast.server.rooms.effects import Carry, Outbox, PlayerSaves
 from holdfast.server.rooms.runner import RoomListeners
-from holdfast.server.rooms.saves import Saving
-from holdfast.server.rooms.services import RoomServices
+from holdfast.server.rooms.services import ReservedSeats, RoomServices
 from holdfast.server.sessions import RETRY_AFTER_STOP_S, Notices, SessionLifecycle, StoredSessions
 from holdfast.stores.port import Broken, Store
 
@@ -211,7 +209,7 @@ class ServerParts:
             )
         self.tracing = self._start_tracing()
         self.outbox = Outbox(context, settings.effects, store=store, broken=self._store_broke)
-        self.saving = Saving(self.clock.loop)
+        self.player_saves = PlayerSaves(self.clock.loop)
         reserved = ReservedSeats(limits.reservations_per_player_max)
         services = RoomServices(
             context=context,
@@ -220,7 +218,7 @@ class ServerParts:
             trace=lambda: self.tracing.message if self.tracing is not None else None,
             lifecycle=self.lifecycle,
             stored=self.stored,
-            saving=self.saving,
+            player_saves=self.player_saves,
             outbox=self.outbox,
             reserved=reserved,
             shares=settings.shares,
@@ -285,18 +283,19 @@ class ServerParts:
             last_sign_out=lambda: self.access.sign_outs,
         )
         recovery.on_session += [self.access.session_restored]
-        committer.on_session_lost = recovery.moved_away.lost
+        committer.on_session_lost = recovery.session_lost
         committer.on_room_lost = recovery.room_lost
         rooms, sessions, durable = self._stored_rooms, self.stored, committer.sessions
         rooms.restore = recovery.restore_room
         rooms.restore_of_player = recovery.restore_rooms_of
-        rooms.is_elsewhere = recovery.moved_away.asked_for
+        rooms.is_elsewhere = recovery.is_elsewhere
         sessions.restore = recovery.restore_session
         sessions.restore_of_player = recovery.restore_sessions_of
-        sessions.is_elsewhere = recovery.moved_away.asked_for
+        sessions.is_elsewhere = recovery.is_elsewhere
         sessions.hold = durable.hold
         sessions.moved = durable.moved
         sessions.changed = durable.changed
+        sessions.seated_in_memory = durable.seated_in_memory
         sessions.is_saved = durable.__contains__
         sessions.is_stuck = durable.is_stuck
         sessions.end_saved = durable.end_saved
@@ -488,7 +487,7 @@ class ServerParts:
         self._directory_operations.is_stopped = True
         await self.requests.stop()
         await self.rooms.close_all(limits.close_s)
-        await self.saving.stop(limits.close_s)
+        await self.player_saves.stop(limits.close_s)
         await self.access.stop(limits.commit_timeout_s)
         if self.committer is not None:
             await self.committer.stop(limits.commit_timeout_s)

@@ -260,6 +260,8 @@ class StoredSessions:
     """The session took or left a seat, or its streams restart: saved together with its room."""
     changed: Callable[[Session], None] = _nothing
     """Save the session with the next commit."""
+    seated_in_memory: Callable[[Session], None] = _nothing
+    """The session took a seat that is not saved: its record is deleted before its client is notified."""
     is_saved: Callable[[Session], bool] = _no
     """Whether the session outlives this process."""
     is_stuck: Callable[[Session], bool] = _no

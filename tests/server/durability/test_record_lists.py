@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from holdfast.core.records import PARTS_NONE, encode_listed, parts_sum
 from holdfast.schemas.room import ObjectsRecord
-from holdfast.server.durability.record_lists import SpillingList
-from holdfast.server.durability.record_parts import RecordParts
+from holdfast.server.durability.record_parts import RecordParts, SpillingList
 from holdfast.stores.port import ABSENT, Entry
 
 KEY = "room/r"
@@ -34,7 +33,7 @@ class Kept:
     def commit(self, content: dict[int, str]) -> None:
         change = self._parts.unchanged()
         entries = {number: encode_listed(ObjectsRecord(number, {text: 1})) for number, text in content.items()}
-        self.inline = self._list.cut(entries, change)
+        self.inline = [bytes(each) for each in self._list.cut(entries, change)]
         self.written_bytes = sum(map(len, self.inline))
         revisions: list[int] = []
         for key, value, revision in self._parts.writes(change):

@@ -35,8 +35,8 @@ from holdfast.server.directory.room_passwords import RoomPasswords
 from holdfast.server.directory.watches import TellRooms
 from holdfast.server.messages import MessageVersions
 from holdfast.server.rooms.kinds import check_room_type
-from holdfast.server.rooms.reserved import ReservedSeats
 from holdfast.server.rooms.runner import RoomRunner
+from holdfast.server.rooms.services import ReservedSeats
 
 
 @dataclass(slots=True, kw_only=True)

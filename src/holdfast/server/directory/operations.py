@@ -193,7 +193,7 @@ class DirectoryOperations:
             await self._check_password(session, runner, password)
             # The room may have ended during the check.
             runner = self._rooms.find(runner.room.id, "")
-        runner.joining.check_role(session)
+        runner.check_role(session)
         return runner
 
     def _is_known(self, session: Session, runner: RoomRunner) -> bool:

@@ -108,7 +108,7 @@ class QuickJoin:
         if _has_own(runner, player_id):
             return True
         try:
-            runner.joining.check_role(session)
+            runner.check_role(session)
             check_open(runner.room, player_id)
             runner.reservations.reserve_own(player_id)
         except Refused:

@@ -4,7 +4,7 @@
     staged messages and acknowledgements, and of every changed session → the store writes all of them → `_committed`
     releases the outlets, which wake the connections
 
-When little happens a commit begins at once; under load it waits a few milliseconds for company. Messages and
+When little happens a commit begins at once; under load it waits a few milliseconds for more changes. Messages and
 acknowledgements leave once their commit has succeeded, and not before (R3).
 """
 
@@ -13,22 +13,67 @@ import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from holdfast.core.errors import Refused
+from holdfast.core.errors import NotFound, Refused
+from holdfast.core.messages import SeatLeft
+from holdfast.core.reasons import Reason
 from holdfast.core.session import Session
 from holdfast.logs import get_logger
 from holdfast.observability.metrics import Metrics
+from holdfast.schemas.events import RoomReleased
 from holdfast.server.context import Context
-from holdfast.server.durability.batches import Committed, Fenced, PendingBatch, StoreWriter
 from holdfast.server.durability.room_writer import RoomWriter
-from holdfast.server.durability.session_writers import SessionWriters
+from holdfast.server.durability.session_writers import SessionWriter, SessionWriters
 from holdfast.server.sessions import SessionLifecycle
-from holdfast.stores.port import Broken, Store, Unavailable, Unknown
+from holdfast.stores.port import ABSENT, Broken, Entry, RevisionConflict, Store, Unavailable, Unknown, Write
 
 log = get_logger("holdfast.server")
 
 # The weight of the last pause between two commits in the moving average, and the longest pause that counts.
 _PAUSE_GAIN = 0.25
 _PAUSE_MAX_S = 1.0
+
+
+class PendingBatch:
+    """One room and its sessions, or one session alone: written whole, or not at all."""
+
+    __slots__ = ("_room_writes", "room", "sessions", "writes")
+
+    def __init__(self, room: RoomWriter | None, writes: list[Write]) -> None:
+        self.room = room
+        self.writes = writes
+        self._room_writes = len(writes)
+        self.sessions: list[tuple[SessionWriter, int]] = []
+
+    @property
+    def size(self) -> int:
+        return sum(len(write.value) for write in self.writes if write.value is not None)
+
+    def add(self, session: SessionWriter) -> None:
+        writes = session.cut()
+        self.writes += writes
+        self.sessions.append((session, len(writes)))
+
+    def committed(self, revisions: list[int]) -> None:
+        """The store has it all. The room first: its messages and the replies to its sessions are flushed together."""
+        if self.room is not None:
+            self.room.committed(revisions[: self._room_writes])
+        position = self._room_writes
+        for session, writes in self.sessions:
+            session.committed(revisions[position] if writes else ABSENT)
+            position += writes
+
+    def fenced(self, found: list[int]) -> tuple[bool, list[SessionWriter]]:
+        """Whether another server has written the room, and the sessions that it has written, given the revisions that
+        the store has now.
+        """
+        is_foreign = [revision != write.revision for revision, write in zip(found, self.writes, strict=True)]
+        sessions: list[SessionWriter] = []
+        position = self._room_writes
+        for session, count in self.sessions:
+            if any(is_foreign[position : position + count]):
+                sessions.append(session)
+            position += count
+        return any(is_foreign[: self._room_writes]), sessions
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +106,9 @@ class Committer:
         self._metrics = metrics
         self._counters = context.counters
         self._faults = context.faults
+        self._publish = context.publish
         self._fatal = fatal
         self.store = store
-        self._store_writer = StoreWriter(store, limits)
         self.sessions = SessionWriters(
             context.clock, lifecycle, store_patience_s=limits.store_patience_s, save=self._save_session
         )
@@ -98,13 +143,12 @@ class Committer:
     # Rooms
 
     def add(self, room: RoomWriter) -> None:
-        """Save a room from now on."""
         self._rooms[room] = None
         if self.is_failing:
-            room.freeze()
+            room.turns.freeze()
 
     def remove(self, room: RoomWriter) -> None:
-        """Another server has the room, it has ended, or it was never saved."""
+        """Save the room no more: another server has it, or it has ended."""
         self._rooms.pop(room, None)
         self._dirty_rooms.pop(room, None)
         if (timer := self._checkpoints.pop(room, None)) is not None:
@@ -146,15 +190,8 @@ class Committer:
             self.mark(home)
         self._schedule()
 
-    async def saved(self, room: RoomWriter) -> None:
-        """Save a room as it is, and wait until the store has it."""
-        await self._next_commit(room)
-
-    def once_saved(self, room: RoomWriter, then: Callable[[], None]) -> None:
-        """Save a room as it is, and call `then` when the store has it, unless it cannot be saved."""
-        self._next_commit(room).add_done_callback(lambda done: then() if done.exception() is None else None)
-
-    def _next_commit(self, room: RoomWriter) -> asyncio.Future[None]:
+    def saved(self, room: RoomWriter) -> asyncio.Future[None]:
+        """Save a room as it is; done when the store has it."""
         done = self._loop.create_future()
         room.waiters.append(done)
         if room in self._rooms:
@@ -171,7 +208,7 @@ class Committer:
             with contextlib.suppress(Refused):
                 await self.saved(home)
 
-    # When
+    # A commit
 
     def begin(self) -> None:
         """Write from now on."""
@@ -183,15 +220,11 @@ class Committer:
         if not self._has_begun or self._in_flight is not None or self._next_cut is not None:
             return
         wait_s = 0.0
-        # At once, unless recent commits came so quickly that it pays to wait for company.
+        # At once, unless recent commits came so quickly that it pays to wait for more changes.
         if self._pause_s < 2 * self._limits.commit_s and self._turns < self._limits.commit_turns_max:
             wait_s = self._cut_at + self._limits.commit_s - self._now()
-        if wait_s > 0:
-            self._next_cut = self._loop.call_later(wait_s, self._cut)
-        else:
-            self._next_cut = self._loop.call_soon(self._cut)
-
-    # What
+        cut = self._cut
+        self._next_cut = self._loop.call_later(wait_s, cut) if wait_s > 0 else self._loop.call_soon(cut)
 
     def _cut(self) -> None:
         self._next_cut = None
@@ -206,7 +239,7 @@ class Committer:
             for heard in self.on_cut:
                 heard([batch.room.room_id for batch in batches if batch.room is not None])
             self._in_flight = self._loop.create_task(self._commit(batches))
-        # Not before the commit is in flight: the turns that have waited belong to the next one.
+        # Only once the commit is in flight: the turns that have waited belong to the next one.
         paused, self._paused = self._paused, []
         for room in paused if not self.is_failing and not self._is_final else ():
             room.unpause()
@@ -218,7 +251,7 @@ class Committer:
         size = 0
         for room in list(self._dirty_rooms):
             if not room.is_at_rest:
-                # Or turn would follow upon turn, and none of them be saved.
+                # Otherwise turn could follow turn without any of them being saved.
                 room.pause()
                 continue
             if len(batches) >= self._limits.commit_batches_max or size >= self._limits.commit_bytes_max:
@@ -245,8 +278,6 @@ class Committer:
             (with_room or batches[-1]).add(session)
         return batches
 
-    # How
-
     async def _commit(self, batches: list[PendingBatch]) -> None:
         patience = self._loop.call_later(self._limits.store_patience_s, self._stall)
         began_at, count = self._now(), len(batches)
@@ -255,8 +286,6 @@ class Committer:
         except Broken as error:
             self.broken(error)
             return
-        except asyncio.CancelledError:
-            raise
         except Exception as error:  # noqa: BLE001 - our bug; to continue would be worse than to stop
             self._faults.report("commit", error)
             self._fatal(error)
@@ -271,48 +300,58 @@ class Committer:
         self._check_all_saved()
 
     async def _write(self, batches: list[PendingBatch]) -> None:
-        """Write batches until each is committed or fenced."""
+        """Write batches until each is committed or fenced (R4)."""
         while batches:
-            attempt = await self._store_writer.write(batches)
-            if attempt.error is None:
-                self._accepted()
+            unclear: list[PendingBatch] = []
+            try:
+                async with asyncio.timeout(self._limits.commit_timeout_s):
+                    results = await self.store.commit([batch.writes for batch in batches])
+            except Unavailable as error:
+                self._refused(error)
+            except (Unknown, TimeoutError) as error:
+                self._refused(error)
+                unclear = batches
             else:
-                self._refused(attempt.error)
-            for batch, revisions in attempt.committed:
-                self._committed(batch, revisions)
-            batches = attempt.not_written
-            if attempt.unclear:
-                batches = await self._read_back(attempt.unclear)
+                self._accepted()
+                for batch, result in zip(batches, results, strict=True):
+                    if isinstance(result, RevisionConflict):
+                        # Perhaps with an earlier attempt that had no answer.
+                        unclear.append(batch)
+                    else:
+                        self._committed(batch, result)
+                batches = []
+            if unclear:
+                batches = [batch for batch in unclear if not await self._read_back(batch)]
+                if not batches:
+                    self._accepted()
             if batches:
                 await asyncio.sleep(self._limits.store_retry_s)
 
-    async def _read_back(self, batches: list[PendingBatch]) -> list[PendingBatch]:
-        """Act on what became of batches; returns those that were not written."""
-        not_written: list[PendingBatch] = []
-        for batch in batches:
-            match await self._outcome(batch):
-                case Committed(revisions):
-                    self._committed(batch, revisions)
-                case Fenced() as fenced:
-                    self._fenced(batch, fenced)
-                case None:
-                    not_written.append(batch)
-        if not not_written:
-            self._accepted()
-        return not_written
-
-    async def _outcome(self, batch: PendingBatch) -> Committed | Fenced | None:
-        while True:
+    async def _read_back(self, batch: PendingBatch) -> bool:
+        """Find out what became of a batch, and act on it; False if it was not written."""
+        entries: list[Entry | None] = []
+        while len(entries) < len(batch.writes):
             try:
-                return await self._store_writer.read_back(batch)
-            except (Unavailable, Unknown) as error:
+                async with asyncio.timeout(self._limits.commit_timeout_s):
+                    entries.append(await self.store.get(batch.writes[len(entries)].key))
+            except (Unavailable, Unknown, TimeoutError) as error:
                 self._refused(error)
+                # From the beginning: what was read before may have changed.
+                entries.clear()
                 await asyncio.sleep(self._limits.store_retry_s)
+        values = [entry.value if entry is not None else None for entry in entries]
+        revisions = [entry.revision if entry is not None else ABSENT for entry in entries]
+        if values == [write.value for write in batch.writes]:
+            self._committed(batch, revisions)
+        elif revisions == [write.revision for write in batch.writes]:
+            return False
+        else:
+            self._fenced(batch, revisions)
+        return True
 
-    # What became of it
+    # Its outcome
 
     def _committed(self, batch: PendingBatch, revisions: list[int]) -> None:
-        """The store has it: let it out."""
         room = batch.room
         if room is not None:
             for heard in self.on_committed:
@@ -323,8 +362,8 @@ class Committer:
         if room is not None and room.is_gone:
             self.remove(room)
 
-    def _fenced(self, batch: PendingBatch, fenced: Fenced) -> None:
-        """Another server has written: what was not let out never happened here."""
+    def _fenced(self, batch: PendingBatch, found: list[int]) -> None:
+        """Another server has written something of the batch: what has not left this server never happened."""
         lost = [session for session, _ in batch.sessions]
         room = batch.room
         if room is not None:
@@ -333,29 +372,42 @@ class Committer:
         for session in lost:
             self.on_session_lost(session.session)
             self.sessions.forget(session.session)
-            session.lost()
+            session.end_known(NotFound("another server has this session"))
         if room is None:
             return
-        room.fenced()
-        # Not claimed: its former server wrote once more after this one had read it (R8).
-        is_elsewhere = room.is_claimed and not fenced.is_room_ours
-        known = fenced.sessions if room.is_claimed else []
-        ids = [str(session.session.id) for session in lost if session not in known]
-        self.on_room_lost(FencedRoom(room.room_id, is_elsewhere, ids))
+        self._release(room)
+        is_foreign, elsewhere = batch.fenced(found)
+        if not room.is_claimed:
+            # Its former server wrote once more after this one had read it (R8).
+            is_foreign, elsewhere = False, []
+        ids = [str(session.session.id) for session in lost if session not in elsewhere]
+        self.on_room_lost(FencedRoom(room.room_id, is_foreign, ids))
+
+    def _release(self, room: RoomWriter) -> None:
+        """Another server has the room: nothing that waits may leave, and nothing more is written."""
+        runner = room.runner
+        log.error("the room was taken over by another server", room=room.room_id, kind=runner.room.kind)
+        self._counters.rooms_fenced += 1
+        self._publish(RoomReleased(room=room.room_id, reason=Reason.MOVED))
+        for seat in runner.seats.occupied:
+            self.on_session_lost(seat.session)
+            if seat.outlet.record() is None:
+                # An agent has no connection that would tell it.
+                seat.outlet.finish(SeatLeft(Reason.MOVED, "another server has this room"))
+        runner.let_go()
 
     def _refused(self, error: Exception) -> None:
-        """Nothing is lost: it is tried again."""
         if not self._is_refused:
             self._is_refused = True
             self._counters.commits_refused += 1
-            log.warning("the store refuses to save; trying again", error=error)
+            log.warning("the store refuses to save; trying again", error=str(error) or "it does not answer")
 
     def _stall(self) -> None:
         """A commit takes longer than anybody should wait."""
         self.is_failing = True
         log.error("the store does not save: durable rooms stand still", after_s=self._limits.store_patience_s)
         for room in self._rooms:
-            room.freeze()
+            room.turns.freeze()
         self.sessions.stall()
 
     def _accepted(self) -> None:
@@ -367,7 +419,7 @@ class Committer:
             log.warning("the store saves again: durable rooms go on")
             self.sessions.proceed()
             for room in list(self._rooms):
-                room.thaw()
+                room.turns.thaw()
 
     def broken(self, error: Broken) -> None:
         """What was saved may be lost: this process must not continue."""
@@ -375,20 +427,20 @@ class Committer:
         self._fatal(error)
 
     async def _watch_for_failure(self) -> None:
-        """Also while nothing is written: the next player should not be the one to find out."""
+        """Even while nothing is written: the next player should not be the one to find out."""
         self.broken(await self.store.failure())
 
     # The end
 
     async def stop(self, within_s: float) -> None:
-        """Save every room one last time, as far as time allows."""
+        """Save every room one last time, if there is time."""
         if not self._has_begun:
             return
         self._is_final = True
         for timer in self._checkpoints.values():
             timer.cancel()
         for room in list(self._rooms):
-            room.freeze()
+            room.turns.freeze()
             self.mark(room)
         if self._is_behind:
             # A room in the middle of a turn is saved at its end.

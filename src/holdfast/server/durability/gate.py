@@ -5,16 +5,20 @@ succeeded. `send_latest` bypasses the gate: it is for values of the moment, and 
 """
 
 from collections.abc import Callable, Sequence
+from typing import cast
 
 from holdfast.core.channel import MESSAGE_OVERHEAD_BYTES, Channel
 from holdfast.core.messages import Message
 from holdfast.core.session import Session
 from holdfast.schemas.session import ChannelRecord
-from holdfast.server.rooms.outlet import ChannelOutlet
+from holdfast.server.rooms.outlet import ChannelOutlet, OutletOptions
+
+# In the place of a list while nothing is staged: most held seats have nothing to say.
+_NOTHING: list[tuple[str, bytes]] = cast("list[tuple[str, bytes]]", ())
 
 
 class GatedOutlet(ChannelOutlet):
-    """The outlet of a seat in a durable room. `staged` is called when something waits for a commit."""
+    """The outlet of a seat in a durable room."""
 
     __slots__ = (
         "_applied",
@@ -30,17 +34,12 @@ class GatedOutlet(ChannelOutlet):
     )
 
     def __init__(
-        self,
-        session: Session,
-        channel: Channel,
-        *,
-        body_bytes_max: int,
-        overflowed: Callable[[Session], None],
-        staged: Callable[["GatedOutlet"], None],
+        self, session: Session, channel: Channel, options: OutletOptions, staged: Callable[["GatedOutlet"], None]
     ) -> None:
-        super().__init__(session, channel, body_bytes_max=body_bytes_max, overflowed=overflowed)
+        """`staged` is called when something waits for a commit."""
+        super().__init__(session, channel, options)
         self._on_staged = staged
-        self._staged: list[tuple[str, bytes]] = []
+        self._staged = _NOTHING
         self._staged_bytes = 0
         self._leaving: Sequence[tuple[str, bytes]] = ()
         self._leaving_bytes = 0
@@ -51,25 +50,26 @@ class GatedOutlet(ChannelOutlet):
         """Whether the room's writer knows that something of this outlet waits for the next commit."""
 
     def applied(self, seq: int) -> None:
-        """Acknowledge a message once it is saved."""
         self._applied = seq
         if not self.is_waiting:
             self._on_staged(self)
 
     def finish(self, farewell: Message) -> None:
-        """Stage the last message."""
-        self._push(farewell.wire_name, self._encode(farewell))
+        self.send(farewell)
         self._is_finished = True
 
     def _push(self, name: str, body: bytes) -> None:
-        if len(body) > self._body_bytes_max:
+        if len(body) > self._options.body_bytes_max:
             raise self._too_large(name, body)
-        channel = self._channel
+        channel = self.channel
         if channel.generation != self._generation:
             self._restart()
         if channel.overflowed or self._is_finished:
             return
-        self._staged.append((name, body))
+        if self._staged:
+            self._staged.append((name, body))
+        else:
+            self._staged = [(name, body)]
         self._staged_bytes += len(body) + MESSAGE_OVERHEAD_BYTES
         if not self.is_waiting:
             self._on_staged(self)
@@ -81,7 +81,7 @@ class GatedOutlet(ChannelOutlet):
     @property
     def is_full(self) -> bool:
         """Counts what waits for the store: the client will have to read that, too."""
-        channel = self._channel
+        channel = self.channel
         if channel.generation != self._generation:
             # The staged messages belong to a stream that is over.
             return channel.is_full
@@ -89,39 +89,29 @@ class GatedOutlet(ChannelOutlet):
         return channel.would_fill(messages, size)
 
     def overflow(self) -> None:
-        """Keep nothing more for the client."""
-        self._drop_staged()
+        self._staged, self._staged_bytes = _NOTHING, 0
         super().overflow()
 
     def _restart(self) -> None:
         # A resync restarted the stream: the state that follows it includes everything before.
-        self._generation = self._channel.generation
-        self._drop_staged()
+        self._generation = self.channel.generation
+        self._staged, self._staged_bytes = _NOTHING, 0
         self._leaving, self._leaving_bytes = (), 0
-
-    def _drop_staged(self) -> None:
-        self._staged = []
-        self._staged_bytes = 0
 
     # For the room's writer
 
-    @property
-    def channel(self) -> Channel:
-        """Where messages are released to."""
-        return self._channel
-
     def cut(self) -> None:
         """A commit begins: it contains what is staged."""
-        if self._channel.generation != self._generation:
+        if self.channel.generation != self._generation:
             self._restart()
         self._leaving, self._leaving_bytes = self._staged, self._staged_bytes
-        self._drop_staged()
+        self._staged, self._staged_bytes = _NOTHING, 0
         self._leaving_applied = self._applied
         self.is_waiting = False
 
     def record(self) -> ChannelRecord:
         """Both streams as they are once the commit has succeeded."""
-        channel = self._channel
+        channel = self.channel
         return ChannelRecord(
             channel.number,
             channel.generation,
@@ -134,7 +124,7 @@ class GatedOutlet(ChannelOutlet):
 
     def release(self) -> None:
         """The commit has succeeded: the messages and the acknowledgement may leave."""
-        channel = self._channel
+        channel = self.channel
         leaving, self._leaving, self._leaving_bytes = self._leaving, (), 0
         if leaving and channel.generation == self._generation and not channel.overflowed:
             for name, body in leaving:

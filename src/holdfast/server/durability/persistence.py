@@ -1,8 +1,9 @@
-"""How a durable room is kept: the effects of a turn are saved before anybody hears of them."""
+"""How a durable room is kept: what a turn has changed is saved before anybody hears of it."""
 
 import asyncio
 import inspect
 from collections.abc import Callable
+from functools import partial
 from typing import Any, get_type_hints
 
 import msgspec
@@ -10,24 +11,20 @@ from msgspec import Raw
 
 from holdfast.core.channel import Channel
 from holdfast.core.errors import Throttled
-from holdfast.core.messages import SeatLeft
-from holdfast.core.reasons import Reason
 from holdfast.core.room import Room, context_of
 from holdfast.core.session import Player, Seat, Session
-from holdfast.schemas.events import RoomReleased
-from holdfast.schemas.frames import FRAME_HEAD_BYTES
 from holdfast.schemas.room import EffectRecord
-from holdfast.server.context import Context
 from holdfast.server.durability.committer import Committer
 from holdfast.server.durability.gate import GatedOutlet
-from holdfast.server.durability.room_writer import RoomWriter
+from holdfast.server.durability.room_writer import RoomWriter, WriterContext
 from holdfast.server.rooms.outlet import ChannelOutlet
-from holdfast.server.rooms.persistence import Follow
+from holdfast.server.rooms.persistence import Follow, Persistence
 from holdfast.server.rooms.runner import RoomRunner
+from holdfast.server.rooms.services import RoomServices
 
 
-class StorePersistence:
-    """Keeps one room in the store; see `holdfast.server.rooms.persistence.Persistence`."""
+class StorePersistence(Persistence):
+    """Keeps one room in the store."""
 
     survives_stop = True
 
@@ -35,147 +32,106 @@ class StorePersistence:
     writer: RoomWriter
     """Both are set by `attach`, before the room takes its first turn."""
 
-    def __init__(self, committer: Committer, context: Context, *, overflowed: Callable[[Session], None]) -> None:
-        """`overflowed` is called when more piles up for a client than may be kept."""
+    def __init__(self, services: RoomServices, committer: Committer) -> None:
+        super().__init__(services)
         self._committer = committer
-        self._commit_timeout_s = context.limits.commit_timeout_s
-        self._body_bytes_max = context.limits.payload_bytes_max - FRAME_HEAD_BYTES
-        self._publish = context.publish
-        self._counters = context.counters
-        self._overflowed = overflowed
-        # Clients that asked for a seat, or to give it back, and were not answered yet.
-        self._arriving: set[Session] = set()
-        self._leaving: dict[Session, Seat] = {}
-        # Clients that have changed the room's entry, and were not answered yet.
-        self._changing: set[Session] = set()
-
-    def attach(self, runner: RoomRunner, writer: RoomWriter) -> None:
-        """The room that is kept, and how it is written."""
-        self.runner = runner
-        self.writer = writer
+        self._sessions = committer.sessions
         # One bound method for all outlets.
-        self._staged = writer.staged
-        self._committer.add(writer)
+        self._when_staged = self._staged
 
-    @property
-    def is_stalled(self) -> bool:
-        return self._committer.is_failing
-
-    @property
-    def effects_waiting(self) -> int:
-        return self.writer.effects_wanted
-
-    def turn_ended(self) -> None:
-        self._committer.turn_ended(self.writer)
+    def attach(self, runner: RoomRunner, context: WriterContext) -> None:
+        self.runner = runner
+        self.writer = RoomWriter(context, runner)
+        runner.turns.turn_ended = partial(self._committer.turn_ended, self.writer)
+        self._committer.add(self.writer)
 
     def changed(self) -> None:
         """Save the room with the next commit."""
         self._committer.mark(self.writer)
 
+    @property
+    def is_stalled(self) -> bool:
+        return self._committer.is_failing
+
     async def saved(self) -> None:
         try:
-            async with asyncio.timeout(self._commit_timeout_s):
+            async with asyncio.timeout(self._services.context.limits.commit_timeout_s):
                 await self._committer.saved(self.writer)
         except TimeoutError:
             raise Throttled("the store does not save at the moment; try again") from None
 
     def once_saved(self, then: Callable[[], None]) -> None:
-        self._committer.once_saved(self.writer, then)
-
-    @property
-    def is_at_rest(self) -> bool:
-        """Whether the room is between two turns, and nobody has come or gone who was not answered yet."""
-        if not self.runner.turns.is_at_rest or self._changing:
-            return False
-        has_come = any(each.seat is not None and not each.seat.is_joining for each in self._arriving)
-        return not has_come and all(seat in self.runner.seats for seat in self._leaving.values())
-
-    # The end
+        saved = self._committer.saved(self.writer)
+        saved.add_done_callback(lambda done: then() if done.exception() is None else None)
 
     def ended(self) -> None:
-        self.writer.is_ended = True
-        self._arriving.clear()
-        self._leaving.clear()
-        self._changing.clear()
+        self.writer.end()
         self.changed()
 
     async def forgotten(self) -> None:
         await self.writer.ended()
 
-    def fenced(self) -> None:
-        """Another server has the room: let go of it without a word to the store."""
-        runner = self.runner
-        self._counters.rooms_fenced += 1
-        self._publish(RoomReleased(room=runner.room.id, reason=Reason.MOVED))
-        for seat in runner.seats.occupied:
-            self._committer.on_session_lost(seat.session)
-            if not isinstance(seat.outlet, ChannelOutlet):
-                seat.outlet.finish(SeatLeft(Reason.MOVED, "another server has this room"))
-        runner.let_go()
-
     # Seats
 
     def arriving(self, session: Session) -> None:
         # The client hears of the seat when it is saved.
-        self._committer.sessions.adopt(session, self.writer)
-        self._arriving.add(session)
-        self._committer.sessions.hold(session)
-        self._committer.sessions.moved(session)
+        self._sessions.adopt(session, self.writer)
+        self.writer.arriving.add(session)
+        self._sessions.hold(session)
+        self._sessions.moved(session)
 
     def leaving(self, session: Session) -> None:
         # The answer is saved together with the seat.
         assert session.seat is not None
-        self._leaving[session] = session.seat
+        self.writer.leaving[session] = session.seat
 
     def changing(self, session: Session) -> None:
         # The answer is saved together with the change.
-        self._changing.add(session)
+        self.writer.changing.add(session)
 
     def answered(self, session: Session) -> None:
-        self._arriving.discard(session)
-        self._leaving.pop(session, None)
-        self._changing.discard(session)
+        self.writer.answered(session)
         # It may have been saved without its seat, for another reason: now it has its seat, and both say so.
-        self._committer.sessions.moved(session)
+        self._sessions.moved(session)
         self.changed()
 
-    def unseated(self, session: Session) -> None:
-        self._arriving.discard(session)
+    def unseated(self, seat: Seat) -> None:
+        session = seat.session
+        self.writer.arriving.discard(session)
+        self._sessions.unseated(session, seat.outlet)
         # A client that was told so would never look at the seat again: not before it is so.
-        self._committer.sessions.hold(session)
-        self._committer.sessions.moved(session)
+        self._sessions.hold(session)
+        self._sessions.moved(session)
 
     def restoring(self, session: Session) -> None:
         """A session is about to have its seat back from the store."""
-        if session in self._committer.sessions:
-            self._committer.sessions.adopt(session, self.writer)
+        if session in self._sessions:
+            self._sessions.adopt(session, self.writer)
             # Written together with the room at once: the former server may not write either of them any more.
-            self._committer.sessions.moved(session)
+            self._sessions.moved(session)
 
     def outlet_of(self, session: Session, channel: Channel) -> ChannelOutlet:
-        """Gated, unless the room is saved from time to time only."""
+        """Gated, unless the room is saved only from time to time."""
         if self.writer.checkpoint_s is not None:
-            return ChannelOutlet(session, channel, body_bytes_max=self._body_bytes_max, overflowed=self._overflowed)
-        outlet = GatedOutlet(
-            session,
-            channel,
-            body_bytes_max=self._body_bytes_max,
-            overflowed=self._overflowed,
-            staged=self._staged,
-        )
-        session_writer = self._committer.sessions.of(session)
-        assert session_writer is not None
-        session_writer.outlets.append(outlet)
-        return outlet
+            return super().outlet_of(session, channel)
+        return GatedOutlet(session, channel, self._options, self._when_staged)
+
+    def _staged(self, outlet: GatedOutlet) -> None:
+        self.writer.staged(outlet)
+        self._committer.mark(self.writer)
 
     # What the game asks for
 
     def timer_arguments(self, method: str, args: tuple[Any, ...]) -> list[tuple[str, Any]]:
         return [_saved_argument(argument, method) for argument in args]
 
-    def effect(self, record: EffectRecord, _follow: Follow) -> None:
-        self.writer.wants(record)
-        self.turn_ended()
+    @property
+    def effects_waiting(self) -> int:
+        return len(self.writer.effects)
+
+    def effect(self, record: EffectRecord, follow: Follow) -> None:
+        self.writer.effects.append(record)
+        self._committer.turn_ended(self.writer)
 
 
 def _saved_argument(argument: Any, method: str) -> tuple[str, Any]:

@@ -3,8 +3,8 @@
     `recover` reads the store → `_restore_room` decodes a room and makes its runner → `_fill` restores its sessions,
     seats, objects, timers and reservations → the first turn is `on_recover`, and the first commit claims the room
 
-A record that cannot be read is set aside: it stays in the store as it is, its players sign in anew, and the log says
-why.
+A record that cannot be read is set aside: it stays in the store as it is, its players sign in anew, and the log has
+the reason.
 """
 
 import asyncio
@@ -35,20 +35,17 @@ from holdfast.schemas.session import SessionRecord
 from holdfast.server.context import Context
 from holdfast.server.directory.directory import Directory
 from holdfast.server.durability.committer import Committer, FencedRoom
-from holdfast.server.durability.moved_away import MovedAway
-from holdfast.server.durability.pending_records import PendingRecords, room_id_of, room_record, seated_sessions
 from holdfast.server.durability.persistence import StorePersistence, restored_arguments
-from holdfast.server.durability.saved_room import SavedRoom, read_room
+from holdfast.server.durability.saved_room import PendingRecords, SavedRoom, read_room, read_seats, room_id_of
 from holdfast.server.rooms.effects import Outbox
 from holdfast.server.rooms.runner import RoomRunner
 from holdfast.server.sessions import SessionLifecycle
-from holdfast.stores.port import Broken, Entry, Unavailable, Unknown
+from holdfast.stores.port import Broken, Entry, StoreError, Unavailable, Unknown
 
 log = get_logger("holdfast.server")
 
 Pace = Literal["eager", "lazy"]
-"""eager: everything is restored before the server listens. lazy: a room when it is first asked for, the others over
-time."""
+"""eager: all is restored before the server listens; lazy: a room when it is first asked for, the rest over time."""
 
 MakeRoom = Callable[[type[Room[Any]], str, int], StorePersistence]
 
@@ -71,8 +68,8 @@ class Recovery:
         outbox: Outbox,
         last_sign_out: Callable[[], int],
     ) -> None:
-        """`make_room` makes a room whose random numbers continue from a position, `last_sign_out` is the number of the
-        latest sign-out.
+        """`make_room` takes the position from which a room's random numbers continue; `last_sign_out` is the number of
+        the latest sign-out.
         """
         self._clock = context.clock
         self._limits = context.limits
@@ -90,13 +87,9 @@ class Recovery:
         self._effects: list[Entry] = []
         self._background: asyncio.Task[None] | None = None
         self._reading: set[asyncio.Task[None]] = set()
-        self.moved_away = MovedAway(
-            context.clock,
-            lifecycle=lifecycle,
-            take_back=self.take_back,
-            broken=committer.broken,
-            ids_max=context.limits.sessions_max,
-        )
+        self._elsewhere: dict[str, None] = {}
+        """Ids of rooms and sessions that another server has taken over, oldest first."""
+        self._taking_back: asyncio.Task[None] | None = None
         self.set_aside: dict[str, str] = {}
         """The keys of records that could not be read, and why."""
         self.on_session: list[Callable[[Session], None]] = []
@@ -126,9 +119,10 @@ class Recovery:
     def _restore_when_asked(self, rooms: dict[str, list[Entry]], sessions: dict[str, Entry]) -> None:
         """Restore these when they are asked for, the others over time."""
         for room_id, entries in rooms.items():
-            if (record := room_record(entries)) is not None:
+            record, seats = read_seats(entries)
+            if record is not None:
                 self._directory.expect(room_id, record.kind, restored_listing(record))
-                self._pending.index_room(room_id, record, entries)
+                self._pending.index_room(room_id, record, seats)
         for session_id, entry in sessions.items():
             self._pending.index_session(session_id, entry)
         if self._background is None or self._background.done():
@@ -146,31 +140,43 @@ class Recovery:
         else:
             self.restore_session(next(iter(self._pending.sessions)))
 
-    async def take_back(self) -> bool:
-        """If no other server is on the store any more, restore all that it left there; whether that is so."""
-        if not await self._committer.store.reclaim():
-            return False
-        rooms, sessions, effects = await self._read_all()
-        here = self._committer.room_ids
-        rooms = {each: entries for each, entries in rooms.items() if each not in here}
-        sessions = {each: entry for each, entry in sessions.items() if self._lifecycle.registry.get(each) is None}
-        self._pending.rooms |= rooms
-        self._pending.sessions |= sessions
-        # The effects of our own rooms are being carried out already.
-        self._effects = [entry for entry in effects if room_id_of(entry) in rooms]
-        self.resume_effects()
-        self._restore_when_asked(rooms, sessions)
-        log.warning("this server takes back what another had", rooms=len(rooms), sessions=len(sessions))
-        return True
+    def resume_effects(self) -> None:
+        """Carry out the effects that a former server did not."""
+        for entry in self._effects:
+            self._guarded(entry.key, self._resume_effect, entry)
+        self._effects.clear()
+
+    def _resume_effect(self, entry: Entry) -> None:
+        self._outbox.start(entry.key, decode_effect(entry.value), entry.revision)
+
+    def stop(self) -> None:
+        for task in (*self._reading, self._background, self._taking_back):
+            if task is not None:
+                task.cancel()
+
+    # To another server, and back
 
     def room_lost(self, room: FencedRoom) -> None:
         """Another server has written a room, or one of its sessions."""
         if room.is_elsewhere:
-            self.moved_away.add(room.id)
+            self._add_elsewhere(room.id)
         else:
             task = self._clock.loop.create_task(self._read_again(room.id, room.sessions))
             self._reading.add(task)
             task.add_done_callback(self._reading.discard)
+
+    def session_lost(self, session: Session) -> None:
+        """Another server has written the session, or its room: it continues there."""
+        self._add_elsewhere(session.id)
+        seat = session.seat
+        self._lifecycle.release(session, Reason.MOVED)
+        if seat is not None and not seat.room.is_saved:
+            seat.room.free(seat, Reason.MOVED, "")
+
+    def _add_elsewhere(self, moved: str) -> None:
+        self._elsewhere[moved] = None
+        while len(self._elsewhere) > self._limits.sessions_max:
+            del self._elsewhere[next(iter(self._elsewhere))]
 
     async def _read_again(self, room_id: str, session_ids: list[str]) -> None:
         store = self._committer.store
@@ -180,38 +186,56 @@ class Recovery:
                 # At one moment: the parts belong to this record.
                 entries = [each for each in await store.list(room_key(room_id)) if room_id_of(each) == room_id]
                 # Also those who took a seat since it was read first.
-                wanted = dict.fromkeys([*session_ids, *seated_sessions(entries)])
+                seats = read_seats(entries)[1] if entries else []
+                wanted = dict.fromkeys([*session_ids, *(seat.session for seat in seats if seat.session)])
                 sessions = [(each, await store.get(session_key(each))) for each in wanted]
+                break
             except (Unavailable, Unknown):
                 continue
             except Broken as error:
                 self._committer.broken(error)
                 return
-            if entries:
-                self._pending.rooms[room_id] = entries
-            for session_id, entry in sessions:
-                if entry is not None and self._lifecycle.registry.get(session_id) is None:
-                    self._pending.sessions[session_id] = entry
-                    self.moved_away.returned(session_id)
-            self.restore_room(room_id)
-            for session_id in wanted:
-                self.restore_session(session_id)
+        if entries:
+            self._pending.rooms[room_id] = entries
+        for session_id, entry in sessions:
+            if entry is not None and self._lifecycle.registry.get(session_id) is None:
+                self._pending.sessions[session_id] = entry
+                self._elsewhere.pop(session_id, None)
+        self.restore_room(room_id)
+        for session_id in wanted:
+            self.restore_session(session_id)
+
+    def is_elsewhere(self, wanted: str) -> bool:
+        """Whether another server has this room or session, as far as is known; it is checked for the next time."""
+        if wanted not in self._elsewhere:
+            return False
+        if self._taking_back is None or self._taking_back.done():
+            self._taking_back = self._clock.loop.create_task(self._take_back())
+        return True
+
+    async def _take_back(self) -> None:
+        """If no other server uses the store any more, restore all that it left there."""
+        try:
+            if not await self._committer.store.reclaim():
+                return
+            rooms, sessions, effects = await self._read_all()
+        except Broken as error:
+            self._committer.broken(error)
             return
-
-    def resume_effects(self) -> None:
-        """Carry out what a former server did not get done outside."""
-        for entry in self._effects:
-            self._guarded(entry.key, self._resume_effect, entry)
-        self._effects.clear()
-
-    def _resume_effect(self, entry: Entry) -> None:
-        self._outbox.start(entry.key, decode_effect(entry.value), entry.revision)
-
-    def stop(self) -> None:
-        """Restore nothing more."""
-        self.moved_away.stop()
-        for task in (*self._reading, *([self._background] if self._background is not None else [])):
-            task.cancel()
+        except StoreError:
+            # The next request tries again.
+            return
+        here = self._committer.room_ids
+        rooms = {each: entries for each, entries in rooms.items() if each not in here}
+        sessions = {each: entry for each, entry in sessions.items() if self._lifecycle.registry.get(each) is None}
+        self._pending.rooms |= rooms
+        self._pending.sessions |= sessions
+        # The effects of our own rooms are being carried out already.
+        self._effects = [entry for entry in effects if room_id_of(entry) in rooms]
+        self.resume_effects()
+        self._restore_when_asked(rooms, sessions)
+        self._elsewhere.clear()
+        log.warning("this server takes back what another had", rooms=len(rooms), sessions=len(sessions))
 
     # When somebody asks
 
@@ -221,7 +245,9 @@ class Recovery:
         if entries is None:
             return
         is_restored = self._guarded(entries[0].key, self._restore_room, room_id, entries)
-        record = room_record(entries)
+        if is_restored and self._directory.get(room_id) is not None:
+            return
+        record, _ = read_seats(entries)
         if not is_restored:
             kind = record.kind if record is not None else ""
             self._publish(RoomFailed(room=room_id, kind=kind, why="set_aside"))
@@ -237,7 +263,6 @@ class Recovery:
             self._pending.sessions.pop(session_id, None)
 
     def restore_rooms_of(self, player_id: str) -> None:
-        """Restore the rooms in which a player has a seat."""
         for room_id in self._pending.take_rooms_of(player_id):
             self.restore_room(room_id)
 
@@ -274,7 +299,11 @@ class Recovery:
             made.writer.restored(saved.record, entries)
             self._fill(made, saved)
         except Exception:
-            self._let_go(made)
+            for seat in runner.seats:
+                self._committer.sessions.forget(seat.session)
+                self._lifecycle.release(seat.session, Reason.EXPIRED)
+            self._committer.remove(made.writer)
+            runner.let_go()
             raise
         self._directory.add(runner)
         self._counters.rooms_recovered += 1
@@ -285,13 +314,6 @@ class Recovery:
         made.changed()
         for seat in runner.seats:
             self._session_restored(seat.session)
-
-    def _let_go(self, made: StorePersistence) -> None:
-        for seat in made.runner.seats:
-            self._committer.sessions.forget(seat.session)
-            self._lifecycle.release(seat.session, Reason.EXPIRED)
-        self._committer.remove(made.writer)
-        made.runner.let_go()
 
     def _fill(self, made: StorePersistence, saved: SavedRoom) -> None:
         runner, record = made.runner, saved.record
@@ -369,7 +391,6 @@ class Recovery:
         self._session_restored(session)
 
     def _session_of(self, seat: SeatRecord, room_id: str) -> Session:
-        """The session on a seat."""
         sessions = self._pending.sessions
         entry = sessions.get(seat.session)
         if entry is not None:

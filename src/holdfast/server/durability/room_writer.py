@@ -3,15 +3,14 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import msgspec
 from msgspec import Raw
 
-from holdfast.core.errors import Failed, NotFound
+from holdfast.core.errors import Failed, NotFound, Refused
 from holdfast.core.limits import Limits
 from holdfast.core.listed_room import room_record
-from holdfast.core.records import channel_record, digest, encode, encode_listed, room_key
+from holdfast.core.records import digest, encode, encode_listed, room_key
 from holdfast.core.room import player_data_type
 from holdfast.core.saved_types import saved_type, state_reader, unsavable_field
 from holdfast.core.session import Seat, Session
@@ -19,11 +18,9 @@ from holdfast.logs import get_logger
 from holdfast.observability.metrics import Metrics
 from holdfast.schemas.player import SeatRecord
 from holdfast.schemas.room import EffectRecord, RoomRecord
-from holdfast.schemas.session import ChannelRecord
 from holdfast.server.context import Clock
 from holdfast.server.durability.gate import GatedOutlet
-from holdfast.server.durability.record_lists import RecordLists
-from holdfast.server.durability.record_parts import PartChanges, RecordParts
+from holdfast.server.durability.record_parts import PartChanges, RecordLists, RecordParts
 from holdfast.server.durability.state_writer import StateWriter
 from holdfast.server.rooms.runner import RoomRunner
 from holdfast.server.rooms.splitmix64 import SplitMix64
@@ -53,26 +50,13 @@ class WriterContext:
 class RoomWriter:
     """Writes one room."""
 
-    def __init__(
-        self,
-        context: WriterContext,
-        runner: RoomRunner,
-        *,
-        is_at_rest: Callable[[], bool],
-        changed: Callable[[], None],
-        fenced: Callable[[], None],
-    ) -> None:
-        """`is_at_rest` says whether the room can be saved now; `changed` is called when there is something to save,
-        `fenced` when another server has the room.
-        """
+    def __init__(self, context: WriterContext, runner: RoomRunner) -> None:
         self._context = context
         self._clock = context.clock
-        self._runner = runner
-        self._is_at_rest = is_at_rest
-        self._changed = changed
-        self._fenced = fenced
+        self.runner = runner
+        self.turns = runner.turns
         self._room = room = runner.room
-        self._room_context = runner.context
+        self.room_id = room.id
         self._key = room_key(room.id)
         self.checkpoint_s = room.checkpoint_s if room.durability == "checkpoint" else None
         """How often the room is saved; None: with every commit."""
@@ -84,9 +68,13 @@ class RoomWriter:
         """Whether it is to be saved with the next commit."""
         self.is_claimed = True
         """Whether this server has written the store's record: not yet for a room that was just restored."""
-        self.is_ended = False
+        self._is_ended = False
         self.is_gone = False
         """Its record is deleted."""
+        # Clients whose request has taken a seat, freed one or changed the room's entry, and is not answered yet.
+        self.arriving: set[Session] = set()
+        self.leaving: dict[Session, Seat] = {}
+        self.changing: set[Session] = set()
         self.waiters: list[asyncio.Future[None]] = []
         """They wait for the next commit."""
         self._end_waiters: list[asyncio.Future[None]] = []
@@ -97,9 +85,9 @@ class RoomWriter:
         self._parts = parts = RecordParts(self._key)
         self._state = StateWriter(saved_type(type(room)), parts, inline_bytes_max=context.limits.record_state_bytes_max)
         self._lists = RecordLists(parts, inline_bytes_max=context.limits.record_list_bytes_max)
-        self._seats: dict[Seat, tuple[tuple[Any, ...], bytes]] = {}
-        self._pending = _Pending(parts.unchanged())
-        self._effects: list[EffectRecord] = []
+        self._pending: _Pending | None = None
+        self.effects: list[EffectRecord] = []
+        """To be carried out once the current turn is saved."""
         self._read_data = state_reader(player_data_type(type(room)))
         self._is_paused = False
         self._may_complain_at = 0.0
@@ -118,18 +106,21 @@ class RoomWriter:
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether the room is between two turns."""
-        return self._is_at_rest()
+        """Whether the room is between two turns, and nobody has come or gone who was not answered yet."""
+        if not self.turns.is_at_rest or self.changing:
+            return False
+        has_come = any(each.seat is not None and not each.seat.is_joining for each in self.arriving)
+        return not has_come and all(seat in self.runner.seats for seat in self.leaving.values())
 
-    @property
-    def room_id(self) -> str:
-        """The room."""
-        return self._room.id
+    def answered(self, session: Session) -> None:
+        self.arriving.discard(session)
+        self.leaving.pop(session, None)
+        self.changing.discard(session)
 
     def has_seat_of(self, session: Session) -> bool:
         """Whether the session's seat is in this room, and the room has heard of it."""
         seat = session.seat
-        return seat is not None and seat.room is self._runner.handle and not seat.is_joining
+        return seat is not None and seat.room is self.runner.handle and not seat.is_joining
 
     def staged(self, outlet: GatedOutlet) -> None:
         """An outlet has something that waits for the next commit."""
@@ -137,54 +128,38 @@ class RoomWriter:
         if not self._waiting:
             self._waiting_since = self._clock.now()
         self._waiting.append(outlet)
-        self._changed()
-
-    def freeze(self) -> None:
-        """Take no further turn: the store does not save."""
-        self._runner.turns.freeze()
-
-    def thaw(self) -> None:
-        """Take turns again."""
-        self._runner.turns.thaw()
 
     def pause(self) -> None:
         """Take no further turn before the room was cut."""
         self._is_paused = True
-        self._runner.turns.freeze()
+        self.turns.freeze()
 
     def unpause(self) -> None:
-        """The room was cut: take turns again."""
         if self._is_paused:
             self._is_paused = False
-            self._runner.turns.thaw()
+            self.turns.thaw()
 
     # A commit
 
     def cut(self, *, is_final: bool) -> list[Write]:
         """A snapshot of the room, which is between two turns. Raises if the game's own data cannot be saved."""
-        if self.is_ended:
+        if self._is_ended:
             self._cut_outlets()
             pending = _Pending(self._parts.deletions())
         else:
-            # The game's own data comes first: encoding it may fail, and then nothing has happened.
-            properties = Raw(_encode(dict(self._room_context.properties)))
-            self._check_settings()
-            data = {seat: self._cut_data(seat) for seat in self._runner.seats.occupied if not seat.is_joining}
-            random = self._room_context.random
-            assert isinstance(random, SplitMix64)
             pending = _Pending(self._parts.unchanged())
+            # The game's own data comes first: encoding it may fail, and then nothing has happened.
+            properties = Raw(_encode(dict(self.runner.context.properties)))
+            self._check_settings()
+            data = {seat: self._cut_data(seat) for seat in self.runner.seats.occupied if not seat.is_joining}
             state = self._state.cut(self._room.snapshot(), pending.parts)
             self._cut_outlets()
-            record = self._record(
-                state,
-                pending.parts,
-                properties=properties,
-                data=data,
-                position=random.position,
-                is_final=is_final,
-            )
-            pending.record = encode(record)
-        self._cut_effects(pending)
+            pending.record = encode(self._record(state, pending.parts, properties, data, is_final=is_final))
+        # With the incarnation: after a rollback of the store the same record numbers are used again, for other effects.
+        number = f"{self._context.incarnation}.{self.epoch}.{self.index + 1}"
+        for position, effect in enumerate(self.effects):
+            pending.effects[f"effect/{self.room_id}/{number}.{position}"] = effect
+        self.effects.clear()
         self._pending = pending
         return [
             # A room that ends before it was ever saved has no record to delete.
@@ -200,23 +175,17 @@ class RoomWriter:
         for outlet in self._leaving:
             outlet.cut()
 
-    def _cut_effects(self, pending: "_Pending") -> None:
-        # With the incarnation: after a rollback of the store the same record numbers are used again, for other effects.
-        record = f"{self._context.incarnation}.{self.epoch}.{self.index + 1}"
-        for number, effect in enumerate(self._effects):
-            pending.effects[f"effect/{self._room.id}/{record}.{number}"] = effect
-        self._effects.clear()
-
     def committed(self, revisions: list[int]) -> None:
         """The store has the snapshot: release its messages and acknowledgements."""
-        pending = self._pending
+        pending, self._pending = self._pending, None
+        assert pending is not None
         ahead = iter(revisions)
         if pending.record or self.revision != ABSENT:
             self.revision = next(ahead)
         self.is_claimed = True
         self.is_gone = pending.record is None
         if self._unsavable_since is not None:
-            log.info("the room can be saved again", room=self._room.id, kind=self._room.kind)
+            log.info("the room can be saved again", room=self.room_id, kind=self._room.kind)
             self._unsavable_since = None
         if pending.record:
             self.index += 1
@@ -231,40 +200,29 @@ class RoomWriter:
             outlet.release()
         waiters, self._leaving_waiters = self._leaving_waiters, []
         for waiter in waiters:
-            if not waiter.done():
-                waiter.set_result(None)
+            settle(waiter, None)
 
-    @property
-    def effects_wanted(self) -> int:
-        """How many effects wait for the next commit."""
-        return len(self._effects)
+    # The end
 
-    def wants(self, effect: EffectRecord) -> None:
-        """Carry out an effect once the current turn is saved."""
-        self._effects.append(effect)
-
-    def fenced(self) -> None:
-        """Another server has written the room: nothing that waits may leave."""
-        log.error("the room was taken over by another server", room=self._room.id, kind=self._room.kind)
-        self._fenced()
-
-    def removed(self) -> None:
-        """No commit of the room follows: tell those who wait for one whether its record was deleted."""
-        for waiter in [*self.waiters, *self._leaving_waiters, *self._end_waiters]:
-            if waiter.done():
-                continue
-            if self.is_gone:
-                waiter.set_result(None)
-            else:
-                waiter.set_exception(NotFound("another server has this room"))
-        self.waiters.clear()
-        self._end_waiters.clear()
+    def end(self) -> None:
+        """The room has ended: the next commit deletes its record, and waits for nobody's answer."""
+        self._is_ended = True
+        self.arriving.clear()
+        self.leaving.clear()
+        self.changing.clear()
 
     async def ended(self) -> None:
         """Wait until the record of the room, which ends, is deleted."""
         ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._end_waiters.append(ended)
         await ended
+
+    def removed(self) -> None:
+        """No commit of the room follows: tell those who wait for one whether its record was deleted."""
+        for waiter in [*self.waiters, *self._leaving_waiters, *self._end_waiters]:
+            settle(waiter, None if self.is_gone else NotFound("another server has this room"))
+        self.waiters.clear()
+        self._end_waiters.clear()
 
     def cannot_be_saved(self, error: Exception) -> None:
         """The game has put a value into the room that cannot be encoded: its players wait until it is gone."""
@@ -273,15 +231,14 @@ class RoomWriter:
             self._unsavable_since = now
         self._context.metrics.counters.turns_failed += 1
         for waiter in self.waiters:
-            if not waiter.done():
-                waiter.set_exception(Failed(f"the room cannot be saved: {error}"))
+            settle(waiter, Failed(f"the room cannot be saved: {error}"))
         self.waiters.clear()
         if now >= self._may_complain_at:
             self._may_complain_at = now + _COMPLAINT_S
             log.error(
                 "the room cannot be saved, so nothing it says leaves the server: give the field a value that can be "
                 "saved, or write snapshot() and restore(); the room goes on by itself then",
-                room=self._room.id,
+                room=self.room_id,
                 kind=self._room.kind,
                 field=unsavable_field(self._room),
                 for_s=round(now - self._unsavable_since, 1),
@@ -290,16 +247,29 @@ class RoomWriter:
 
     # The record
 
+    def _check_settings(self) -> None:
+        max_players, successor = self._room.max_players, self.runner.context.successor
+        if not isinstance(max_players, int):
+            raise TypeError(f"max_players must be a whole number; it is {max_players!r}")
+        if not all(isinstance(name, str) for name in self.runner.context.properties):
+            raise TypeError("properties are named by text")
+        if not isinstance(successor, str):
+            raise TypeError("the successor is named by the player's id")
+        successor.encode()
+
+    def _cut_data(self, seat: Seat) -> bytes:
+        data = _encode(seat.player.data)
+        saved = self._lists.saved_seat(seat.number)
+        if saved is None or data not in saved:
+            # Read it once: better an error now than after the crash.
+            self._read_data(data)
+        return data
+
     def _record(
-        self,
-        state: Raw | None,
-        change: PartChanges,
-        *,
-        properties: Raw,
-        data: dict[Seat, bytes],
-        position: int,
-        is_final: bool,
+        self, state: Raw | None, changes: PartChanges, properties: Raw, data: dict[Seat, bytes], *, is_final: bool
     ) -> RoomRecord:
+        context = self.runner.context
+        assert isinstance(context.random, SplitMix64)
         return room_record(
             self._room,
             now=self._clock.now(),
@@ -308,61 +278,27 @@ class RoomWriter:
             epoch=self.epoch,
             index=self.index + 1,
             previous=self.previous,
-            was_joined=self._runner.was_joined,
+            was_joined=self.runner.was_joined,
             properties=properties,
-            random=position,
+            random=context.random.position,
             state=_NOTHING if state is None else state,
             has_state_beside=state is None,
-            seats=self._lists.cut_seats(self._cut_seats(data), change),
-            objects=self._lists.cut_objects(self._room_context.objects, change),
-            timers=self._lists.cut_timers(self._runner.timers.pending, change),
+            seats=self._lists.cut_seats({seat.number: self._cut_seat(seat, data[seat]) for seat in data}, changes),
+            objects=self._lists.cut_objects(context.objects, changes),
+            timers=self._lists.cut_timers(self.runner.timers.pending, changes),
             # After the lists, which add to it.
-            parts=change.sum,
+            parts=changes.sum,
             is_final=is_final,
         )
 
-    def _cut_seats(self, data: dict[Seat, bytes]) -> dict[int, bytes]:
-        self._seats = {seat: self._cut_seat(seat, each) for seat, each in data.items()}
-        return {seat.number: encoded for seat, (_, encoded) in self._seats.items()}
-
-    def _check_settings(self) -> None:
-        max_players, successor = self._room.max_players, self._room_context.successor
-        if not isinstance(max_players, int):
-            raise TypeError(f"max_players must be a whole number; it is {max_players!r}")
-        if not all(isinstance(name, str) for name in self._room_context.properties):
-            raise TypeError("properties are named by text")
-        if not isinstance(successor, str):
-            raise TypeError("the successor is named by the player's id")
-        successor.encode()
-
-    def _cut_data(self, seat: Seat) -> bytes:
-        data = _encode(seat.player.data)
-        known = self._seats.get(seat)
-        if known is None or known[0][0] != data:
-            self._read_data(data)
-        return data
-
-    def _cut_seat(self, seat: Seat, data: bytes) -> tuple[tuple[Any, ...], bytes]:
-        channel = self.channel_record(seat)
-        if channel is not None and seat in self._runner.resyncs:
+    def _cut_seat(self, seat: Seat, data: bytes) -> bytes:
+        channel = seat.outlet.record()
+        if channel is not None and seat in self.runner.resyncs.waiting:
             # Saved before `on_resync` had its turn: if that never comes, the next server restarts the stream again.
             channel = msgspec.structs.replace(channel, is_overflowed=True)
         session = seat.session
-        facts = (data, channel, session, session.rewound_s)
-        known = self._seats.get(seat)
-        if known is not None and known[0] == facts:
-            return known
         session_id = session.id if channel is not None else ""
-        record = SeatRecord(seat.player_id, session_id, Raw(data), seat.number, channel, session.rewound_s)
-        return facts, encode_listed(record)
-
-    @staticmethod
-    def channel_record(seat: Seat) -> ChannelRecord | None:
-        """The streams of a seat; None for an agent's."""
-        if isinstance(seat.outlet, GatedOutlet):
-            return seat.outlet.record()
-        channel = seat.session.channel
-        return channel_record(channel) if channel is not None else None
+        return encode_listed(SeatRecord(seat.player_id, session_id, Raw(data), seat.number, channel, session.rewound_s))
 
 
 class _Pending(msgspec.Struct):
@@ -372,3 +308,13 @@ class _Pending(msgspec.Struct):
     record: bytes | None = None
     """None: it is deleted."""
     effects: dict[str, EffectRecord] = {}
+
+
+def settle(waiter: asyncio.Future[None], error: Refused | None) -> None:
+    """End a wait, unless its owner has given up."""
+    if waiter.done():
+        return
+    if error is None:
+        waiter.set_result(None)
+    else:
+        waiter.set_exception(error)

@@ -1,4 +1,4 @@
-"""A room as the store has it, decoded and checked: an unreadable record is found here, before anything happens."""
+"""The records of the store before they are restored; an unreadable one is found here, before anything happens."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,12 +7,73 @@ import msgspec
 from msgspec import Raw, Struct
 
 from holdfast.core.messages import PlayerData
-from holdfast.core.records import Unreadable, decode_room, owners_of, parts_sum, seats_of, timers_of
+from holdfast.core.records import (
+    Unreadable,
+    decode_room,
+    decode_session,
+    owners_of,
+    parts_sum,
+    seats_of,
+    timers_of,
+)
 from holdfast.core.room import Room, player_data_type
 from holdfast.core.saved_types import empty_parts, parts_fields, parts_of, saved_type
 from holdfast.schemas.player import SeatRecord
 from holdfast.schemas.room import RoomRecord, TimerRecord
 from holdfast.stores.port import Entry
+
+
+class PendingRecords:
+    """Rooms with their parts, and sessions, by id; found by player once they are indexed."""
+
+    def __init__(self) -> None:
+        self.rooms: dict[str, list[Entry]] = {}
+        self.sessions: dict[str, Entry] = {}
+        self._rooms_of: dict[str, list[str]] = {}
+        """The rooms in which a player has a seat or a reservation."""
+        self._sessions_of: dict[str, list[str]] = {}
+
+    def __bool__(self) -> bool:
+        return bool(self.rooms or self.sessions)
+
+    def index_room(self, room_id: str, record: RoomRecord, seats: list[SeatRecord]) -> None:
+        reserved = (kept.player for kept in record.listing.reservations)
+        for player_id in {*(seat.player for seat in seats), *reserved}:
+            self._rooms_of.setdefault(player_id, []).append(room_id)
+
+    def index_session(self, session_id: str, entry: Entry) -> None:
+        try:
+            player_id = decode_session(entry.value).player
+        except Unreadable:
+            return
+        self._sessions_of.setdefault(player_id, []).append(session_id)
+
+    def take_rooms_of(self, player_id: str) -> list[str]:
+        """The indexed rooms of a player; the next call does not find them."""
+        return self._rooms_of.pop(player_id, [])
+
+    def take_sessions_of(self, player_id: str) -> list[str]:
+        """The indexed sessions of a player; the next call does not find them."""
+        return self._sessions_of.pop(player_id, [])
+
+    def clear_index(self) -> None:
+        self._rooms_of.clear()
+        self._sessions_of.clear()
+
+
+def room_id_of(entry: Entry) -> str:
+    """The room that a record, a part of one or an effect belongs to."""
+    return entry.key.split("/")[1]
+
+
+def read_seats(entries: list[Entry]) -> tuple[RoomRecord | None, list[SeatRecord]]:
+    """The record of a room (None: unreadable), and its seats as far as they can be read."""
+    record = None
+    try:
+        record = decode_room(entries[0].value)
+        return record, seats_of(record, entries[0].key, {entry.key: entry.value for entry in entries[1:]})
+    except Unreadable:
+        return record, []
 
 
 class SavedRoom(Struct):

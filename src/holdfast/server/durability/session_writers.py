@@ -8,17 +8,16 @@ from functools import partial
 from holdfast.core.channel import Channel
 from holdfast.core.connection import Connection
 from holdfast.core.errors import NotFound, Refused
+from holdfast.core.outlet import Outlet
 from holdfast.core.reasons import Reason
 from holdfast.core.records import channel_record, encode, session_key, session_record
 from holdfast.core.session import Session
-from holdfast.schemas.session import ChannelRecord
 from holdfast.server.context import Clock
-from holdfast.server.durability.gate import GatedOutlet
-from holdfast.server.durability.room_writer import RoomWriter
+from holdfast.server.durability.room_writer import RoomWriter, settle
 from holdfast.server.sessions import SessionLifecycle
 from holdfast.stores.port import ABSENT, Write
 
-# Ends that no turn of a room has decided: they are in force whatever is saved.
+# Reasons that do not depend on a room's turn: the connection closes whatever is saved.
 _NOT_WELCOME = frozenset({Reason.BANNED, Reason.SIGNED_OUT, Reason.TOKEN_REUSED})
 
 
@@ -26,17 +25,16 @@ class SessionWriter:
     """Turns one session into a record, and knows what the store has of it."""
 
     __slots__ = (
-        "_end_waiters",
+        "_closing",
         "_leaving",
-        "close",
         "held",
         "home",
         "is_ended",
         "is_gone",
         "is_moved",
-        "outlets",
         "revision",
         "session",
+        "when_ended",
     )
 
     def __init__(self, session: Session, revision: int) -> None:
@@ -52,16 +50,14 @@ class SessionWriter:
         self.held: Connection | None = None
         """The connection that is not written to before the next commit."""
         self._leaving: Connection | None = None
-        self.close: Callable[[], None] | None = None
-        """Called once the end of the session is saved."""
-        self._end_waiters: tuple[asyncio.Future[None], ...] = ()
-        self.outlets: list[GatedOutlet] = []
-        """Of the seat, and of former ones whose last messages are not acknowledged."""
+        self.when_ended: tuple[Callable[[Refused | None], None], ...] = ()
+        """Called once the end of the session is saved, or with the reason why it never will be."""
+        self._closing: tuple[tuple[Channel, Outlet], ...] = ()
+        """The channels of former seats whose last messages are not acknowledged."""
 
     def cut(self) -> list[Write]:
-        """What the next commit writes of the session."""
         key = session_key(self.session.id)
-        # A seat that the room has not heard of is not in its record: its session must not be alone in knowing it.
+        # A seat that the room has not heard of is not in the room's record, and must not be in the session's either.
         self.is_moved = self.is_joining
         if self.is_ended or not self.is_joining:
             self._leaving, self.held = self.held, None
@@ -69,23 +65,27 @@ class SessionWriter:
         if self.is_ended:
             return [Write(key, None, self.revision)] if self.revision != ABSENT else []
         session = self.session
-        channels = list(session.channels())
-        self.outlets = [outlet for outlet in self.outlets if outlet.channel in channels]
+        self._closing = tuple(each for each in self._closing if each[0] in session.closing)
         room_id = self.home.room_id if self.home is not None and self.home.has_seat_of(session) else ""
         if session.seat is None:
             self.home = None
-        closing = [self._record(channel) for channel in session.closing]
+        outlets = dict(self._closing)
+        closing = [
+            record
+            for channel in session.closing
+            if (record := outlets[channel].record() if channel in outlets else channel_record(channel)) is not None
+        ]
         return [Write(key, encode(session_record(session, room_id, closing)), self.revision)]
 
     @property
     def is_joining(self) -> bool:
-        """Whether its room has not heard of its seat: that is not saved yet, and the client must wait."""
+        """Whether its room has not heard of its seat: the seat is not saved yet, and the client must wait."""
         home, session = self.home, self.session
         return home is not None and session.seat is not None and not home.has_seat_of(session)
 
-    def _record(self, channel: Channel) -> ChannelRecord:
-        outlet = next((outlet for outlet in self.outlets if outlet.channel is channel), None)
-        return outlet.record() if outlet is not None else channel_record(channel)
+    def unseated(self, channel: Channel, outlet: Outlet) -> None:
+        """The seat is gone; its last messages may still wait for a commit."""
+        self._closing = (*self._closing, (channel, outlet))
 
     def committed(self, revision: int) -> None:
         """The store has it: write to its connection again."""
@@ -94,28 +94,18 @@ class SessionWriter:
         if leaving is not None:
             leaving.release()
         if self.is_gone:
-            self._close(None)
+            self.end_known(None)
 
-    def lost(self) -> None:
-        """Another server has written it: if the session had ended here, that is never saved."""
-        self._close(NotFound("another server has this session"))
-
-    def _close(self, error: Refused | None) -> None:
-        if self.close is not None:
-            self.close()
-        for waiter in self._end_waiters:
-            if waiter.done():
-                continue
-            if error is None:
-                waiter.set_result(None)
-            else:
-                waiter.set_exception(error)
-        self._end_waiters = ()
+    def end_known(self, error: Refused | None) -> None:
+        """The end of the session is saved, or never will be."""
+        when_ended, self.when_ended = self.when_ended, ()
+        for then in when_ended:
+            then(error)
 
     async def ended(self) -> None:
-        """Wait until the record of the session, which has ended here, is deleted."""
+        """Wait until the record of the session, which has ended here, is deleted; `Refused` if it never will be."""
         ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._end_waiters = (*self._end_waiters, ended)
+        self.when_ended += (partial(settle, ended),)
         await ended
 
 
@@ -193,33 +183,45 @@ class SessionWriters:
             writer.is_ended = writer.is_moved = True
             self._mark(writer, writer.home)
 
+    def seated_in_memory(self, session: Session) -> None:
+        """The session took a seat that is not saved, and must not return without it: delete its record."""
+        self.ended(session)
+        # The client hears of the seat once that is done.
+        self.hold(session)
+
+    def unseated(self, session: Session, outlet: Outlet) -> None:
+        """The session has lost a seat, whose outlet may have messages that wait for a commit."""
+        writer = self._writers.get(session)
+        if writer is not None and session.closing:
+            writer.unseated(session.closing[-1], outlet)
+
     def _mark(self, writer: SessionWriter, home: RoomWriter | None) -> None:
         if writer not in self.dirty or home is not None:
             self.dirty[writer] = None
             self._save(home)
 
     def forget(self, session: Session) -> None:
-        """Save nothing more of this session: the store keeps what it has."""
+        """Save this session no more; its record stays as it is."""
         writer = self._writers.pop(session, None)
         if writer is not None:
             self.dirty.pop(writer, None)
 
     def committed(self, writer: SessionWriter) -> None:
-        """A commit held this session: if it has ended, nothing of it is left."""
+        """The store has this session; if it has ended, its record is deleted."""
         if writer.is_gone and writer.is_ended:
             self._writers.pop(writer.session, None)
 
     # The store fails, and recovers
 
     def stall(self) -> None:
-        """The store refuses to save: close the connections, whose clients may return when it does not."""
+        """The store refuses to save: close the connections. Their clients may return once it saves again."""
         self._is_failing = True
         for writer in list(self._writers.values()):
             if writer.session.connection is not None:
                 self._lifecycle.turn_away(writer.session.connection)
 
     def proceed(self) -> None:
-        """The store saves again: the players, who could not return, have a new grace."""
+        """The store saves again: players, who could not return meanwhile, get a new grace."""
         self._is_failing = False
         for writer in self._writers.values():
             self._lifecycle.graces.renew(writer.session)
@@ -231,16 +233,16 @@ class SessionWriters:
         return self._is_failing and session in self._writers
 
     def close_connection(self, session: Session, connection: Connection, reason: Reason, message: str) -> None:
-        """Close the connection of a session that ended, once that is saved: until then it may still be undone."""
+        """Close the connection of a session that ended, once the end is saved: until then it may be undone."""
         writer = self._writers.get(session)
         if writer is None:
             connection.close(reason, message)
         else:
-            writer.close = partial(connection.close, reason, message)
+            writer.when_ended += (lambda _: connection.close(reason, message),)
             self._loop.call_later(self._store_patience_s, self._close_unsaved, connection, reason, message)
 
     def _close_unsaved(self, connection: Connection, reason: Reason, message: str) -> None:
-        """If the store fails, the connection does not wait until the end of its session is saved."""
+        """Close the connection although the end of its session is not saved, if the store fails."""
         if reason in _NOT_WELCOME:
             connection.close(reason, message)
         elif self._is_failing:
@@ -249,7 +251,7 @@ class SessionWriters:
             self._loop.call_later(self._store_patience_s, self._close_unsaved, connection, reason, message)
 
     def end_saved(self, session: Session) -> Callable[[], Awaitable[None]] | None:
-        """How to wait until the end of a session is saved; None if it is not durable."""
+        """A function that waits until the end of a session is saved; None if the session is not durable."""
         writer = self._writers.get(session)
         return partial(self._wait_ended, writer) if writer is not None else None
 

@@ -1,4 +1,4 @@
-"""How players' messages become turns of a room, and what is answered when one is refused."""
+"""How players' messages become turns of a room, how refused ones are answered, and how streams begin anew."""
 
 from collections.abc import Callable
 from typing import Any
@@ -7,18 +7,19 @@ from holdfast.core.channel import MESSAGE_OVERHEAD_BYTES
 from holdfast.core.codec import DECODE_ERRORS
 from holdfast.core.errors import Failed, Invalid, NotAllowed, NotFound, Refused, Throttled
 from holdfast.core.handlers import Handler, bounded
-from holdfast.core.messages import Message, MessageRefused
+from holdfast.core.messages import Message, MessageRefused, RoomUpdated
 from holdfast.core.outlet import Backlog, Outlet, Waiting
 from holdfast.core.room import Room, room_handlers
 from holdfast.core.session import Seat, SeatState
 from holdfast.schemas.frames import Data, Latest, sentence
+from holdfast.schemas.room import RoomInfo
 from holdfast.server.rooms.services import RoomServices
 from holdfast.server.rooms.turns import RoomGone, Turns
 
 # Enum members are slow to look up, and this one is needed for every message.
 _FREED = SeatState.FREED
 
-# What the turn of a message comes to that has to wait for its seat.
+# The result of a turn whose message has to wait until its player has read.
 _STALLED = object()
 
 Failure = Callable[[Exception, str, str], None]
@@ -29,19 +30,14 @@ class Delivery:
 
     def __init__(self, room: Room[Any], services: RoomServices, turns: Turns, failed: Failure) -> None:
         self._room = room
-        handlers = bounded(room_handlers(type(room)), services.context.limits.nesting_max)
-        self._restricted = {name: handler for name, handler in handlers.items() if handler.role}
-        # What everybody may send is looked up first, so that roles cost nothing there.
-        self._handlers = handlers
-        if self._restricted:
-            self._handlers = {name: handler for name, handler in handlers.items() if not handler.role}
+        self._handlers = bounded(room_handlers(type(room)), services.context.limits.nesting_max)
         self._limits = services.context.limits
         self._counters = services.context.counters
         self._trace = services.trace()
         self._turns = turns
         self._failed = failed
         self._now = services.context.clock.now
-        # Of the turn that is being taken, if its message had waited.
+        # Of the current turn, if its message had waited.
         self._done: Callable[..., None] = self._applied
         self._done_args: tuple[Any, ...] = ()
 
@@ -52,12 +48,15 @@ class Delivery:
         run: Callable[..., Any]
         args: tuple[Any, ...]
         if handler is None or codec is None:
-            run, args = self._not_for_everybody(seat, frame)
+            run, args = _refuse, (self._unknown(frame.type),)
+        elif handler.role and handler.role not in seat.session.roles:
+            run, args = _refuse, (_role_missing(handler),)
         else:
             try:
                 run, args = handler.method, (self._room, seat.player, handler.decoders[codec].decode(frame.body))
-            except Exception as error:  # noqa: BLE001 - its number is used up: whatever is wrong with it has to be said
-                run, args = self._unreadable, (error,)
+            except Exception as error:  # noqa: BLE001 - its number is used up: any error has to be answered
+                # Other errors are raised by the game's own check of it.
+                run, args = _refuse, (Invalid(str(error)) if isinstance(error, DECODE_ERRORS) else error,)
         done: Callable[..., None] = self._applied
         if self._trace is not None:
             run, done = self._trace(self._room, seat.player, frame, run=run, done=done)
@@ -69,27 +68,16 @@ class Delivery:
         else:
             self._turns.take(run, args, done, (seat, outlet, frame.seq, frame.type, 0))
 
-    def _not_for_everybody(self, seat: Seat, frame: Data) -> tuple[Callable[..., Any], tuple[Any, ...]]:
-        handler = self._restricted.get(frame.type)
-        codec = seat.session.codec
-        if handler is None or codec is None:
-            return self._refuse_unknown, (frame.type,)
-        if handler.role not in seat.session.roles:
-            return self._refuse_role, (handler,)
-        try:
-            return handler.method, (self._room, seat.player, handler.decoders[codec].decode(frame.body))
-        except Exception as error:  # noqa: BLE001 - as above
-            return self._unreadable, (error,)
-
     def refuse(self, seat: Seat, frame: Data) -> None:
-        """A player's next message, of which there are too many: not carried out, but it has its place in the order."""
+        """A message beyond the rate limit: it is not handled, but answered in its place in the order."""
+        args = (Throttled("too many messages at once: send fewer, or raise Limits.messages_per_s"),)
         done_args = (seat, seat.outlet, frame.seq, frame.type, 0)
         if seat.outlet.backlog is not None:
-            self._wait(seat, (self._refuse_throttled, (), self._applied, done_args))
+            self._wait(seat, (_refuse, args, self._applied, done_args))
         else:
-            self._turns.take(self._refuse_throttled, (), self._applied, done_args)
+            self._turns.take(_refuse, args, self._applied, done_args)
 
-    # What has to wait: for the room, or until its player has read what is there for them
+    # Messages that wait for the room, or until their player has read
 
     def _wait(self, seat: Seat, message: Waiting) -> None:
         outlet = seat.outlet
@@ -103,7 +91,7 @@ class Delivery:
             backlog.stall(self._now())
 
     def _queue(self, seat: Seat, outlet: Outlet) -> None:
-        """A turn for the next message of a seat, whichever that is by then: they are never out of order."""
+        """Queue a turn for the seat's oldest message at that time, so that none are out of order."""
         self._turns.take(self._next, (outlet,), self._next_ended, (seat, outlet))
 
     def _next(self, outlet: Outlet) -> Any:
@@ -119,7 +107,7 @@ class Delivery:
         if result is _STALLED:
             return
         if isinstance(error, RoomGone):
-            # It was never begun; another one may have been.
+            # Its message was never handled; an earlier one may have been.
             if outlet.backlog is not None:
                 _, _, done, done_args = _popped(outlet, outlet.backlog)
                 done(error, None, *done_args)
@@ -127,7 +115,7 @@ class Delivery:
         self._done(error, result, *self._done_args)
 
     def has_read(self, seat: Seat) -> None:
-        """Messages of a player that stalled have their turn, as long as there is not too much to read again."""
+        """The player has acknowledged something: stalled messages have their turn, until there is too much to read."""
         outlet = seat.outlet
         backlog = outlet.backlog
         if backlog is None:
@@ -138,7 +126,7 @@ class Delivery:
             self._queue(seat, outlet)
 
     def let_finish(self, seat: Seat) -> None:
-        """The player gives the seat back: what they said before has its turn, also if they do not read any more."""
+        """The player is leaving: earlier messages have their turn, even if the player does not read any more."""
         backlog = seat.outlet.backlog
         if backlog is None:
             return
@@ -148,45 +136,40 @@ class Delivery:
             self._queue(seat, seat.outlet)
 
     def deliver_latest(self, seat: Seat, frame: Latest) -> None:
-        """An unreliable message: dropped if it does not fit or would pile up; what the game refuses is not answered."""
+        """An unreliable message: dropped if it does not fit or would pile up; refusals are not answered."""
         handler = self._handlers.get(frame.type)
-        codec = seat.session.codec
-        if handler is None and frame.type in self._restricted:
-            handler = self._restricted[frame.type]
-            if handler.role not in seat.session.roles:
-                self._counters.messages_refused += 1
-                return
-        if handler is None or codec is None or self._is_crowded(seat):
+        codec, outlet = seat.session.codec, seat.outlet
+        if handler is None or codec is None:
+            return
+        if handler.role and handler.role not in seat.session.roles:
+            self._counters.messages_refused += 1
+            return
+        limits = self._limits
+        if len(self._turns) >= limits.turns_waiting_max or outlet.latest_waiting_bytes >= limits.window_bytes_max:
             return
         try:
             message = handler.decoders[codec].decode(frame.body)
+        except DECODE_ERRORS:
+            self._counters.messages_refused += 1
+            return
         except Exception as error:  # noqa: BLE001 - the game's own check of it may raise anything
-            self._latest_unreadable(error, seat, frame.type)
+            self._latest_ended(error, None, seat, outlet, frame.type, 0)
             return
         size = 0
         if self._turns.is_busy:
             size = len(frame.body) + MESSAGE_OVERHEAD_BYTES
-            seat.outlet.latest_waiting_bytes += size
+            outlet.latest_waiting_bytes += size
         self._turns.take(
-            handler.method,
-            (self._room, seat.player, message),
-            self._latest_ended,
-            (seat, seat.outlet, frame.type, size),
-        )
-
-    def _is_crowded(self, seat: Seat) -> bool:
-        return (
-            len(self._turns) >= self._limits.turns_waiting_max
-            or seat.outlet.latest_waiting_bytes >= self._limits.window_bytes_max
+            handler.method, (self._room, seat.player, message), self._latest_ended, (seat, outlet, frame.type, size)
         )
 
     def deliver_native(self, seat: Seat, message: Message) -> None:
         """An agent's message: an object, never encoded."""
-        handler = room_handlers(type(self._room)).get(message.wire_name)
+        handler = self._handlers.get(message.wire_name)
         if handler is None:
-            raise NotFound(f"a {self._room.kind} has no handler for {message.wire_name!r}")
+            raise self._unknown(message.wire_name)
         if handler.role and handler.role not in seat.session.roles:
-            self._refuse_role(handler)
+            raise _role_missing(handler)
         if not isinstance(message, handler.message_type):
             raise Invalid(f"{message.wire_name!r} is handled as {handler.message_type.__qualname__}")
         if len(self._turns) >= self._limits.turns_waiting_max:
@@ -194,40 +177,21 @@ class Delivery:
         args = (self._room, seat.player, message)
         self._turns.take(handler.method, args, self._applied, (seat, seat.outlet, 0, message.wire_name, 0))
 
-    def _refuse_unknown(self, name: str) -> None:
-        raise NotFound(f"a {self._room.kind} has no handler for {name!r}")
-
-    def _refuse_throttled(self) -> None:
-        raise Throttled("too many messages at once: send fewer, or raise Limits.messages_per_s")
-
-    def _refuse_role(self, handler: Handler) -> None:
-        raise NotAllowed(f"{handler.message_type.wire_name!r} requires the role {handler.role!r}")
-
-    def _unreadable(self, error: Exception) -> None:
-        if isinstance(error, DECODE_ERRORS):
-            raise Invalid(str(error)) from None
-        # Raised by the game's own check of it.
-        raise error
+    def _unknown(self, name: str) -> NotFound:
+        return NotFound(f"a {self._room.kind} has no handler for {name!r}")
 
     def _applied(
-        self,
-        error: Exception | None,
-        _: Any,
-        seat: Seat,
-        outlet: Outlet,
-        seq: int,
-        name: str,
-        size: int,
+        self, error: Exception | None, _: Any, seat: Seat, outlet: Outlet, seq: int, name: str, size: int
     ) -> None:
         if size:
             outlet.waiting_bytes -= size
         if error is not None:
             self._refused(error, seat, outlet, seq, name)
         if seat.state is _FREED:
-            # Kicked by its own message, or the room ended: the stream's last message tells.
+            # Kicked by its own message, or the room ended: the stream's last message says so.
             return
         self._counters.messages_applied += 1
-        # Not the player's outlet of now: another session may have taken the seat over while this one's message waited.
+        # Not `seat.outlet`: another session may have taken the seat over while the message waited.
         outlet.applied(seq)
 
     def _refused(self, error: Exception, seat: Seat, outlet: Outlet, seq: int, name: str) -> None:
@@ -247,11 +211,14 @@ class Delivery:
         elif error is not None:
             self._failed(error, f"the handler of {name!r}", seat.player_id)
 
-    def _latest_unreadable(self, error: Exception, seat: Seat, name: str) -> None:
-        if isinstance(error, DECODE_ERRORS):
-            self._counters.messages_refused += 1
-        else:
-            self._failed(error, f"the handler of {name!r}", seat.player_id)
+
+def _role_missing(handler: Handler) -> NotAllowed:
+    return NotAllowed(f"{handler.message_type.wire_name!r} requires the role {handler.role!r}")
+
+
+def _refuse(error: Exception) -> None:
+    """The turn of a message that is not handled: its answer has its place in the order."""
+    raise error
 
 
 def _popped(outlet: Outlet, backlog: Backlog) -> Waiting:
@@ -259,3 +226,53 @@ def _popped(outlet: Outlet, backlog: Backlog) -> Waiting:
     if not backlog.messages:
         outlet.backlog = None
     return message
+
+
+class Resyncs:
+    """Runs `on_resync` for returning players of one room for whom messages could not be kept.
+
+    Their stream is mute until then, so the state arrives first.
+    """
+
+    def __init__(self, room: Room[Any], turns: Turns, failed: Failure, info: Callable[[], RoomInfo]) -> None:
+        self._room = room
+        self._turns = turns
+        self._info = info
+        self._failed = failed
+        self.waiting: dict[Seat, int] = {}
+        """The seats whose stream begins anew and that were not sent the state yet, with their turns of `on_resync`."""
+
+    def begin(self, seat: Seat) -> None:
+        self.waiting[seat] = self.waiting.get(seat, 0) + 1
+        if seat.session.channel is not None:
+            # Nothing is kept until the state is sent: it has all that was said before.
+            seat.session.channel.overflowed = True
+        self._turns.take(self._resync, (seat,), self._resynced, (seat,))
+
+    def end(self, seat: Seat) -> None:
+        """The seat is gone: no state follows."""
+        self.unmute(seat)
+        self.waiting.pop(seat, None)
+
+    def unmute(self, seat: Seat) -> None:
+        """Write to the player again."""
+        if seat in self.waiting and seat.session.channel is not None:
+            seat.session.channel.overflowed = False
+
+    def _resync(self, seat: Seat) -> Any:
+        if self.waiting.get(seat, 0) > 1:
+            # Their stream began anew once more, and is mute until the turn that belongs to that.
+            return None
+        self.unmute(seat)
+        return self._room.on_resync(seat.player)
+
+    def _resynced(self, error: Exception | None, _: Any, seat: Seat) -> None:
+        if error is not None:
+            self._failed(error, "on_resync", seat.player_id)
+        # An update of the room itself may be among the messages that were not kept.
+        seat.outlet.send(RoomUpdated(self._info()))
+        left = self.waiting.get(seat, 0) - 1
+        if left > 0:
+            self.waiting[seat] = left
+        else:
+            self.waiting.pop(seat, None)

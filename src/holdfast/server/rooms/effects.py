@@ -1,13 +1,15 @@
-"""Outside effects: what a room wants done beyond this server, after the turn that wanted it is saved.
+"""What a room has done outside the server: effects, and the game's own saves of players' data.
 
-An effect is a row that is written in one commit with the room, and deleted when it was carried out. A crash in between
-carries it out again, with the same key: who is asked must know a key it has seen (R10).
+An effect is a row that is written in one commit with the room, and deleted when it has been carried out. After a crash
+in between it is carried out again, with the same key: the receiver must recognise a key that it has seen (R10).
 """
 
 import asyncio
+import inspect
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -15,6 +17,8 @@ import msgspec
 from msgspec import Raw
 
 from holdfast.core.errors import Throttled
+from holdfast.core.room import Room, player_data_type
+from holdfast.core.session import Player
 from holdfast.logs import get_logger
 from holdfast.schemas.room import EffectRecord
 from holdfast.server.context import Context
@@ -27,10 +31,10 @@ _FIRST_RETRY_S = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Effect:
-    """Something to be done outside."""
+    """A request to the outside world, made by a room."""
 
     key: str
-    """The same for every attempt, and for no other effect: pass it on as the idempotency key."""
+    """The same for every attempt, and different for every effect: pass it on as the idempotency key."""
     name: str
     payload: Any
     room_id: str
@@ -38,6 +42,8 @@ class Effect:
 
 
 Carry = Callable[[Effect], Awaitable[None]]
+Failure = Callable[[Exception, str, str], None]
+Save = Callable[[], Coroutine[Any, Any, None]]
 
 
 class Outbox:
@@ -66,7 +72,7 @@ class Outbox:
         return len(self._tasks)
 
     def check(self, name: str, room_id: str, wanted: int = 0) -> None:
-        """Whether somebody is there to carry it out, and not too many of the room wait: here, and so many there."""
+        """Refuse an effect that nobody carries out, or one too many of a room of which `wanted` are not saved yet."""
         if name not in self._effects:
             known = ", ".join(sorted(self._effects)) or "none"
             raise LookupError(f"no effect is called {name!r}; there is {known}: give it to Server(effects=…)")
@@ -75,7 +81,7 @@ class Outbox:
             raise Throttled(f"{waiting} effects of this room wait to be carried out; raise Limits.effects_max")
 
     def start(self, key: str, record: EffectRecord, revision: int | None) -> None:
-        """Carry an effect out; `revision` is where the store has it, None if it is in memory only."""
+        """Carry out an effect; `revision` is that of its row in the store, None if it is in memory only."""
         if key not in self._tasks:
             self._of_room[record.room] += 1
             self._tasks[key] = self._loop.create_task(self._carry_out(key, record, revision))
@@ -93,24 +99,22 @@ class Outbox:
 
     async def _until_done(self, key: str, record: EffectRecord) -> None:
         payload = msgspec.msgpack.decode(record.payload)
+        carry = self._effects.get(record.name)
         attempt = 1
         while True:
-            carry = self._effects.get(record.name)
             if carry is None:
                 log.error("an effect waits: nobody carries it out; see Server(effects=…)", effect=key, name=record.name)
             else:
                 try:
                     async with asyncio.timeout(self._limits.effect_s):
                         await carry(Effect(key, record.name, payload, record.room, attempt))
+                    self._counters.effects_done += 1
+                    return
                 except (Exception, asyncio.CancelledError) as error:
-                    task = asyncio.current_task()
-                    if isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling():
+                    if _is_cancelled(error):
                         raise
                     self._counters.effects_failed += 1
                     log.warning("an effect failed", effect=key, name=record.name, attempt=attempt, error=repr(error))
-                else:
-                    self._counters.effects_done += 1
-                    return
             await asyncio.sleep(pause_s(attempt, self._limits.effect_retry_max_s, self._random))
             attempt += 1
 
@@ -119,6 +123,7 @@ class Outbox:
         while True:
             try:
                 await self._store.delete(key, revision)
+                return
             except RevisionConflict:
                 return
             except Broken as error:
@@ -127,26 +132,116 @@ class Outbox:
             except StoreError as error:
                 log.warning("an effect was carried out but cannot be struck off; trying again", effect=key, error=error)
                 await asyncio.sleep(self._limits.store_retry_s)
-            else:
-                return
 
     async def stop(self) -> None:
-        """Leave what is not done to the next start."""
+        """Cancel what is not done; the next server carries it out."""
         tasks = list(self._tasks.values())
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
+def _is_cancelled(error: BaseException) -> bool:
+    """Whether this task was cancelled, not something whose result it asked for."""
+    task = asyncio.current_task()
+    return isinstance(error, asyncio.CancelledError) and task is not None and task.cancelling() > 0
+
+
 def pause_s(attempt: int, max_s: float, random: Random) -> float:
-    """How long to wait after an attempt: longer each time, and never in step with others."""
+    """How long to wait after an attempt: exponential backoff with jitter."""
     return random.uniform(0.5, 1.0) * min(max_s, _FIRST_RETRY_S * 2.0 ** min(attempt - 1, 32))
 
 
 def effect_record(name: str, payload: Any, room_id: str) -> EffectRecord:
-    """An effect as it is stored; a payload that cannot be is an error now, in the turn that wants it."""
+    """An effect as it is stored; `TypeError` if its payload cannot be."""
     try:
         encoded = msgspec.msgpack.encode(payload)
     except (TypeError, ValueError, OverflowError) as error:
         raise TypeError(f"the payload of effect {name!r} cannot be saved: {error}") from None
     return EffectRecord(name, room_id, Raw(encoded))
+
+
+# Saves of players' data
+
+
+class PlayerSaves:
+    """The saves of a node: one at a time for each player, whichever rooms ask for them; the newest data comes last.
+
+    A room may end before the last of its players is saved.
+    """
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.loop = loop
+        self._waiting: dict[str, Save] = {}
+        self._tasks: dict[str, asyncio.Task[None]] = {}
+
+    def want(self, player_id: str, save: Save) -> None:
+        """Save a player now, or when the save under way is over."""
+        self._waiting[player_id] = save
+        if player_id not in self._tasks:
+            self._tasks[player_id] = self.loop.create_task(self._save(player_id))
+
+    async def _save(self, player_id: str) -> None:
+        try:
+            while (save := self._waiting.pop(player_id, None)) is not None:
+                await save()
+        finally:
+            del self._tasks[player_id]
+
+    async def stop(self, within_s: float) -> None:
+        """Wait for the saves under way, then cancel the rest."""
+        if self._tasks:
+            await asyncio.wait(self._tasks.values(), timeout=within_s)
+        for task in list(self._tasks.values()):
+            task.cancel()
+
+
+class RoomSaves:
+    """Calls `Room.save` for the players of one room on a drop, on a leave and at the room's rate, with a copy of their
+    data, beside the room's turns.
+    """
+
+    def __init__(self, room: Room[Any], saves: PlayerSaves, *, timeout_s: float, failed: Failure) -> None:
+        self._room = room
+        self._saves = saves
+        self._timeout_s = timeout_s
+        self._failed = failed
+        self._is_wanted = type(room).save is not Room.save
+        self._timer: asyncio.TimerHandle | None = None
+
+    def start(self) -> None:
+        """Save everybody at the room's rate from now on."""
+        if self._is_wanted and self._room.save_s > 0:
+            self._timer = self._saves.loop.call_later(self._room.save_s, self._save_all)
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _save_all(self) -> None:
+        for player in self._room.players:
+            self.save(player)
+        self.start()
+
+    def save(self, player: Player[Any]) -> None:
+        if not self._is_wanted:
+            return
+        try:
+            copy = msgspec.msgpack.decode(msgspec.msgpack.encode(player.data), type=player_data_type(type(self._room)))
+        except Exception as error:  # noqa: BLE001 - the game's data, which cannot be copied
+            self._failed(error, "save", player.id)
+        else:
+            self._saves.want(player.id, partial(self._save, player.id, copy))
+
+    async def _save(self, player_id: str, data: Any) -> None:
+        try:
+            async with asyncio.timeout(self._timeout_s):
+                result = self._room.save(player_id, data)
+                if inspect.isawaitable(result):
+                    await result
+        except Exception as error:  # noqa: BLE001 - the game's code
+            self._failed(error, "save", player_id)
+        except asyncio.CancelledError as error:
+            if _is_cancelled(error):
+                raise
+            self._failed(RuntimeError("it asked for the result of something that was cancelled"), "save", player_id)

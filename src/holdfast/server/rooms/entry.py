@@ -1,4 +1,4 @@
-"""A room's entry in the directory: what is shown of it, and how it is changed, which everybody in the room is told."""
+"""A room's entry in the directory: how it is shown and changed. Everybody in the room is told of changes."""
 
 import asyncio
 from collections.abc import Callable
@@ -38,8 +38,8 @@ class RoomEntry:
         follow: Callable[..., None],
         take_turn: Callable[[Callable[[], Any]], None],
     ) -> None:
-        """`check_name` refuses a name that is taken; `updated` is called with every update, `listed` when what is shown
-        changes by another way; `follow` and `take_turn` run a hook as a turn.
+        """`check_name` refuses a name that is taken; `updated` is called with each update, `listed` when what is shown
+        changes otherwise; `follow` and `take_turn` run a hook as a turn.
         """
         self._room = room
         self._context = context
@@ -51,7 +51,7 @@ class RoomEntry:
         self._listed = listed
         self._follow = follow
         self._take_turn = take_turn
-        # The version that everybody in the room knows, or will have heard of when the timer has rung.
+        # The version that the players in the room know.
         self._told_version = 0
         self._telling: asyncio.TimerHandle | None = None
         # The properties as they are shown, and the version for which they were checked.
@@ -59,31 +59,28 @@ class RoomEntry:
         self._checked_version = 0
 
     def stop(self) -> None:
-        """There is nobody to be told any more."""
         if self._telling is not None:
             self._telling.cancel()
 
     # What is shown
 
     def info(self, *, sees_code: bool) -> RoomInfo:
-        """What is shown of the room."""
         info = project(describe_room(self._room, self._shown_properties()), RoomInfo)
         return info if sees_code else replace(info, code="")
 
     def row(self) -> RoomInfo:
         """What searches see of the room."""
         if type(self._room.max_players) is not int:
-            # Many a game takes it from what a client has sent.
+            # Games may take it from a client's message.
             raise TypeError(f"max_players must be a whole number; got {self._room.max_players!r}")
         return self.info(sees_code=False)
 
     @property
     def open_seats(self) -> int:
-        """How many newcomers could join now."""
         return open_seats(self._room)
 
     def _shown_properties(self) -> dict[str, Any]:
-        """Those that a game has spoiled are left out, and said so in the log."""
+        """None if the game has set some that cannot be shown; the log has the reason."""
         room, context = self._room, self._context
         if self._checked_version != context.listing.version:
             self._checked_version = context.listing.version
@@ -114,17 +111,14 @@ class RoomEntry:
             self._tell_host(old_host)
 
     def changed(self) -> None:
-        """Something about the entry may have changed, by the game's own hand: everybody in the room is told soon.
-
-        Not at once: a game may change its properties with every tick.
-        """
+        """The game may have changed the entry: players are told soon, not at once, as it may change with every tick."""
         context = self._context
         if context.listing.version == self._told_version or self._telling is not None:
             return
         if context.seats.occupied:
             self._telling = self._loop.call_later(self._limits.watch_s, self._tell_soon)
         else:
-            # Who joins is shown the entry as it is then.
+            # Players who join later are shown the entry as it is then.
             self._told_version = context.listing.version
 
     def _tell_soon(self) -> None:
@@ -141,7 +135,6 @@ class RoomEntry:
             self._publish(events.ListingUpdated(room=room_id, version=listing.version))
 
     def name_host(self, player: Player[Any] | None) -> None:
-        """Make another player the host."""
         context = self._context
         if player is not None and not self._is_here(player):
             raise NotFound(f"player {player.id} has no seat in the room, and cannot be its host")

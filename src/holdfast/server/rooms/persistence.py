@@ -1,57 +1,59 @@
 """What differs between a room that ends with its process and one that outlives it: a strategy of its runner."""
 
 from collections.abc import Callable
-from random import Random
-from typing import Any, Protocol
+from typing import Any
 
 from holdfast.core.channel import Channel
-from holdfast.core.session import Session
+from holdfast.core.session import Seat, Session
 from holdfast.core.tokens import printable
+from holdfast.schemas.frames import FRAME_HEAD_BYTES
 from holdfast.schemas.room import EffectRecord
-from holdfast.server.rooms.effects import Outbox
-from holdfast.server.rooms.outlet import ChannelOutlet
+from holdfast.server.rooms.outlet import ChannelOutlet, OutletOptions
+from holdfast.server.rooms.services import RoomServices
 
 _EFFECT_ID_BYTES = 9
 
 Follow = Callable[[Callable[..., Any], tuple[Any, ...]], None]
-"""Has something done right after the current turn."""
+"""Runs something right after the current turn."""
 
 
-class Persistence(Protocol):
-    """How one room is kept. Nothing of a durable room may be heard of before it is saved."""
+class Persistence:
+    """How a room is kept: this one, in memory only. One object serves all rooms that end with their process.
 
-    @property
-    def survives_stop(self) -> bool:
-        """Whether the room goes on when its server stops: then it is suspended, not ended."""
+    `StorePersistence` is for durable rooms, of which nothing leaves the server before it is saved.
+    """
+
+    survives_stop = False
+    """Whether the room continues after its server has stopped: then it is suspended, not ended."""
+
+    def __init__(self, services: RoomServices) -> None:
+        self._services = services
+        body_bytes_max = services.context.limits.payload_bytes_max - FRAME_HEAD_BYTES
+        self._options = OutletOptions(body_bytes_max, services.lifecycle.overflowed)
 
     @property
     def is_stalled(self) -> bool:
         """Whether the room takes no turns because the store does not save."""
-
-    @property
-    def turn_ended(self) -> Callable[[], None] | None:
-        """What to call at the end of every turn, if anything."""
-
-    @property
-    def effects_waiting(self) -> int:
-        """How many effects wait for the next commit."""
+        return False
 
     async def saved(self) -> None:
-        """Wait until what was changed survives a crash."""
+        """Wait until the changes survive a crash."""
 
     def once_saved(self, then: Callable[[], None]) -> None:
-        """Call `then` when what was changed survives a crash; never if the room is lost before."""
+        """Call `then` when the changes survive a crash; never if the room is lost before."""
+        then()
 
     def ended(self) -> None:
-        """The room has ended: whatever is kept of it may go."""
+        """The room has ended: delete its record."""
 
     async def forgotten(self) -> None:
-        """Wait until nothing is kept of a room that ends."""
+        """Wait until the record of a room that ends is deleted."""
 
     # Seats
 
     def arriving(self, session: Session) -> None:
         """A client is about to take a seat; its request is answered later."""
+        self._services.stored.seated_in_memory(session)
 
     def leaving(self, session: Session) -> None:
         """A client is about to give its seat back; its request is answered later."""
@@ -60,75 +62,27 @@ class Persistence(Protocol):
         """A client has changed the room's entry; its request is answered later."""
 
     def answered(self, session: Session) -> None:
-        """The client has its answer."""
+        """The client's request is answered."""
 
-    def unseated(self, session: Session) -> None:
-        """A session has lost its seat."""
+    def unseated(self, seat: Seat) -> None:
+        """The seat's session has lost it."""
 
     def outlet_of(self, session: Session, channel: Channel) -> ChannelOutlet:
         """Where messages to a client on a seat go."""
+        return ChannelOutlet(session, channel, self._options)
 
     # What the game asks for
 
     def timer_arguments(self, method: str, args: tuple[Any, ...]) -> list[tuple[str, Any]]:
         """The arguments of a timer as they are saved; `TypeError` if they cannot be."""
+        return []
+
+    @property
+    def effects_waiting(self) -> int:
+        """How many effects wait for the next commit."""
+        return 0
 
     def effect(self, record: EffectRecord, follow: Follow) -> None:
         """Carry out an effect once the current turn is saved."""
-
-
-class InMemory:
-    """How a room is kept that ends with its process. One serves all of them."""
-
-    survives_stop = False
-    is_stalled = False
-    turn_ended = None
-    effects_waiting = 0
-
-    def __init__(
-        self,
-        outbox: Outbox,
-        random: Random,
-        *,
-        make_outlet: Callable[[Session, Channel], ChannelOutlet],
-        forget_session: Callable[[Session], None],
-    ) -> None:
-        """`forget_session` is called with each session that takes a seat: it must not return without it."""
-        self._outbox = outbox
-        self._random = random
-        self._forget_session = forget_session
-        self.outlet_of = make_outlet
-
-    async def saved(self) -> None:
-        pass
-
-    def once_saved(self, then: Callable[[], None]) -> None:
-        then()
-
-    def ended(self) -> None:
-        pass
-
-    async def forgotten(self) -> None:
-        pass
-
-    def arriving(self, session: Session) -> None:
-        self._forget_session(session)
-
-    def leaving(self, session: Session) -> None:
-        pass
-
-    def changing(self, session: Session) -> None:
-        pass
-
-    def answered(self, session: Session) -> None:
-        pass
-
-    def unseated(self, session: Session) -> None:
-        pass
-
-    def timer_arguments(self, method: str, args: tuple[Any, ...]) -> list[tuple[str, Any]]:
-        return []
-
-    def effect(self, record: EffectRecord, follow: Follow) -> None:
-        key = f"effect/{record.room}/{printable(self._random.randbytes(_EFFECT_ID_BYTES))}"
-        follow(self._outbox.start, (key, record, None))
+        key = f"effect/{record.room}/{printable(self._services.context.random.randbytes(_EFFECT_ID_BYTES))}"
+        follow(self._services.outbox.start, (key, record, None))

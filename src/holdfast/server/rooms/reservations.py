@@ -1,4 +1,4 @@
-"""Reserved seats of one room, and the waitlist of a full one: who has a seat kept for them, and until when."""
+"""The reserved seats of one room, and its waitlist when it is full."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -53,16 +53,16 @@ class Reservations:
         self._makers_awaited: asyncio.TimerHandle | None = None
 
     def close(self) -> None:
-        """The room ends: no seat is kept any more, and nobody waits for one."""
+        """The room ends: free all reserved seats, and clear the waitlist."""
         self._close_waitlist()
         for player_id in list(self._seats.reservations):
             self._free(player_id)
 
     def stop(self) -> None:
-        """The room is gone from this server, whatever becomes of it elsewhere."""
+        """The room is gone from this server; its seats may stay reserved elsewhere."""
         self._close_waitlist()
         for player_id in list(self._seats.reservations):
-            self._drop(player_id)
+            self.drop(player_id)
 
     def _close_waitlist(self) -> None:
         self._seats.waitlist.clear()
@@ -82,8 +82,7 @@ class Reservations:
         limits = self._limits
         if by and not is_placed:
             self._check_maker(by)
-        ttl_s = self._usual_s() if ttl_s is None else ttl_s
-        if ttl_s > limits.reservation_max_s:
+        if ttl_s is not None and ttl_s > limits.reservation_max_s:
             raise Invalid(f"ttl_s: a seat is reserved for {limits.reservation_max_s:g} s at most; got {ttl_s:g}")
         # Those who wait come first.
         self.offer_seats()
@@ -93,8 +92,9 @@ class Reservations:
         self._reserved.check(by, len(fresh) + sum(self._becomes_own(each, by) for each in coming))
         if self._context.is_closing or fresh:
             check_space(self._room, len(fresh))
+        until = self._usual_end() if ttl_s is None else self._clock.now() + ttl_s
         for player_id in coming:
-            self._keep(player_id, Reservation(self._clock.now() + ttl_s, by, is_placed))
+            self._keep(player_id, Reservation(until, by, is_placed))
         # A player on a seat has it without an end.
         ends = [kept.until for each in party if (kept := self._seats.reservations.get(each)) is not None]
         return ReservationInfo(self._room_id, list(party), self._seconds_until(min(ends)) if ends else 0.0)
@@ -104,18 +104,18 @@ class Reservations:
         return self.reserve(players, None, owner, is_placed=True)
 
     def reserve_own(self, player_id: PlayerId) -> None:
-        """Keep a seat for a player who is about to join; it ends with their session, or with the usual time."""
+        """Keep a seat for a player who is about to join, until their session ends or the usual time is over."""
         self.offer_seats()
         if player_id not in self._seats.reservations:
             check_space(self._room, 1)
-        self._keep(player_id, Reservation(self._clock.now() + self._usual_s(), player_id))
+        self._keep(player_id, Reservation(self._usual_end(), player_id))
 
     def restored(self, player_id: PlayerId, seconds: float, by: str, *, is_placed: bool) -> None:
-        """Keep a seat that the store has as reserved, for so many seconds more."""
+        """Keep a seat that was reserved when the room was saved, for so many seconds more."""
         kept = Reservation(self._clock.now() + seconds, by, is_placed)
         self._keep(player_id, kept)
         if self._makers_awaited is None and kept.needs_maker:
-            # A maker without a seat in a durable room has lost the session with the former node, and may sign in again.
+            # A maker without a durable seat has lost the session with the former node, and may sign in again.
             self._makers_awaited = self._clock.loop.call_later(self._grace_s, self._await_makers)
 
     def release(self, players: Sequence[PlayerId], by: str | None = None) -> None:
@@ -131,12 +131,12 @@ class Reservations:
 
     def keeps_own(self, player_id: PlayerId) -> bool:
         """Whether a seat is kept for a player at their own request, or at an operator's."""
-        # Others may reserve a seat for them; with that they must not decide where the player goes.
+        # A seat that others reserved for them must not decide where the player goes.
         kept = self._seats.reservations.get(player_id)
         return kept is not None and kept.by in {"", player_id}
 
     def _becomes_own(self, player_id: PlayerId, by: str) -> bool:
-        """Whether a seat that somebody else has reserved becomes the player's own with this request."""
+        """Whether this request turns a seat that somebody else reserved into the player's own."""
         return player_id in self._seats.reservations and not self.keeps_own(player_id) and by in {"", player_id}
 
     def _keep(self, player_id: PlayerId, kept: Reservation) -> None:
@@ -147,15 +147,15 @@ class Reservations:
             kept = kept._replace(until=max(kept.until, known.until))
         if player_id not in seats.reservations:
             self._reserved.add(kept.by, self._room_id)
-        self._leave_waitlist(player_id)
+        self.leave_waitlist(player_id)
         seats.reserve(player_id, kept)
         self._expire_at(kept.until)
         self._changed()
         if is_new:
             self._seat_changed(player_id, SeatState.RESERVED)
 
-    def _usual_s(self) -> float:
-        return min(self._room.reservation_s, self._limits.reservation_max_s)
+    def _usual_end(self) -> float:
+        return self._clock.now() + min(self._room.reservation_s, self._limits.reservation_max_s)
 
     def _seconds_until(self, until: float) -> float:
         return round(max(0.0, until - self._clock.now()), 3)
@@ -167,12 +167,12 @@ class Reservations:
         self._free_all(self._seats.reserved_by(player_id) if self._reserved.count(player_id) else [])
 
     def maker_left(self, player_id: str) -> None:
-        """A player has given up their seat; the room's creator goes on to keep seats in it."""
+        """A player has left their seat. The reservations of the room's creator stay."""
         if player_id != self._context.listing.creator and self._seats.of(player_id) is None:
             self.maker_gone(player_id)
 
     def _check_maker(self, by: str) -> None:
-        """Refuse a player who has nothing to do with the room: seats are kept by those who would play together."""
+        """Refuse a player who is neither in the room nor in charge of it."""
         if not self._is_in_charge(by) and self._seats.occupied_by(by) is None:
             raise NotAllowed(
                 "only a player in the room, its host and the player who made it may reserve seats: join first, then "
@@ -195,7 +195,7 @@ class Reservations:
     # A player with a reservation joins
 
     def put_back(self, player_id: PlayerId) -> None:
-        """The player did not get in: the seat waits for them again, as long as it would have."""
+        """The player was not admitted: the seat waits for them again, for as long as it would have."""
         self._seats.put_back(player_id)
         kept = self._seats.reservations.get(player_id)
         if kept is not None:
@@ -203,17 +203,13 @@ class Reservations:
         self._changed()
 
     def check_kept(self, player_id: PlayerId) -> None:
-        """Free a reserved seat whose maker went while its player was joining, and did not get in."""
+        """Free a reserved seat if its maker left while its player was joining and was not admitted."""
         kept = self._seats.reservations.get(player_id)
         if kept is None or not kept.needs_maker:
             return
         is_known = kept.by == player_id or self._is_in_charge(kept.by) or self._seats.occupied_by(kept.by) is not None
         if not is_known or not self._sessions.of_player(kept.by):
             self._free_all([player_id])
-
-    def used(self, player_id: PlayerId) -> None:
-        """The room has heard of the player: the reservation is over."""
-        self._drop(player_id)
 
     # Ends
 
@@ -223,10 +219,11 @@ class Reservations:
         self.offer_seats()
 
     def _free(self, player_id: PlayerId) -> None:
-        self._drop(player_id)
+        self.drop(player_id)
         self._seat_changed(player_id, SeatState.FREED)
 
-    def _drop(self, player_id: PlayerId) -> None:
+    def drop(self, player_id: PlayerId) -> None:
+        """The reservation is over; the seat may be taken."""
         kept = self._seats.unreserve(player_id)
         if kept is not None:
             self._reserved.remove(kept.by, self._room_id)
@@ -236,7 +233,7 @@ class Reservations:
             self._changed()
 
     def _expire_at(self, until: float) -> None:
-        """Look for expired reservations then, unless that happens earlier anyway."""
+        """Look for expired reservations at this time, or earlier if that is planned already."""
         if self._expiry is not None:
             if self._expires_at <= until:
                 return
@@ -247,7 +244,7 @@ class Reservations:
     def _expire(self) -> None:
         self._expiry = None
         for player_id in self._seats.expired(self._clock.now()):
-            self._drop(player_id)
+            self.drop(player_id)
             self._seat_changed(player_id, SeatState.EXPIRED)
         next_expiry = self._seats.next_expiry
         if next_expiry is not None:
@@ -265,16 +262,11 @@ class Reservations:
 
     def stop_waiting(self, player_id: PlayerId) -> None:
         """Leave the waitlist, also with a seat on offer."""
-        if not self._leave_waitlist(player_id):
+        if not self.leave_waitlist(player_id):
             self.release([player_id])
 
-    def seated(self, player_id: PlayerId) -> None:
-        """The player has a seat, and waits for none."""
-        self._leave_waitlist(player_id)
-
     def seats_changed(self) -> None:
-        """The room may have a seat for a player who waits."""
-        # Not now: it is in the middle of something.
+        """The room may have a seat for a player who waits: offer it soon, not in the middle of a change."""
         if self._seats.waitlist and not self._is_offering and open_seats(self._room) > 0:
             self._is_offering = True
             self._clock.loop.call_soon(self._offer_soon)
@@ -288,11 +280,11 @@ class Reservations:
         if not self._seats.waitlist or open_seats(self._room) == 0:
             return
         self._drop_ended()
-        until = self._clock.now() + self._usual_s()
+        until = self._usual_end()
         for player_id in list(self._seats.waitlist):
             if open_seats(self._room) == 0:
                 return
-            # A player who has as many seats reserved as one may is passed over, and keeps their place.
+            # A player with as many reserved seats as allowed is passed over, and keeps their place.
             if self._seats.of(player_id) is None and not self._reserved.is_full(player_id):
                 self._keep(player_id, Reservation(until, player_id))
                 self._once_saved(partial(self._tell_offer, player_id))
@@ -312,23 +304,24 @@ class Reservations:
         if self._seats.of(player_id) is not None:
             raise AlreadySeated("this player has a seat in the room")
         if room.waiting_max == 0:
-            raise NotFound(f"rooms of the kind {room.kind!r} have no line to wait in")
+            raise NotFound(f"rooms of the kind {room.kind!r} have no waitlist")
         if self._context.is_closing:
             raise NotFound("the room is closing")
         self._drop_ended()
         if player_id in self._seats.waitlist:
             return
         if len(self._seats.waitlist) >= room.waiting_max:
-            raise Throttled(f"the line is full: {room.waiting_max} are waiting already")
-        # Those who play together often have one address: as many as the room seats may wait.
+            raise Throttled(f"the waitlist is full: {room.waiting_max} players are waiting already")
+        # Players in one household share an address: as many as the room has seats may wait.
         if self._quota.is_full(address, room.waiting_max, at_least=room.max_players):
             self._limit_reached("address_share", "refused", player=player_id, address=address)
-            raise Throttled("too many are waiting in this line from your address; try again later")
+            raise Throttled("too many players from your address are on this waitlist; try again later")
         self._reserved.check(player_id, 1)
         self._seats.waitlist[player_id] = None
         self._quota.take(player_id, address)
 
-    def _leave_waitlist(self, player_id: PlayerId) -> bool:
+    def leave_waitlist(self, player_id: PlayerId) -> bool:
+        """Wait no more; False if the player did not wait."""
         self._quota.give_back(player_id)
         was_waiting = player_id in self._seats.waitlist
         self._seats.waitlist.pop(player_id, None)
@@ -338,4 +331,4 @@ class Reservations:
         """Players whose session has ended are dropped from the waitlist; those who only dropped keep their place."""
         for player_id in list(self._seats.waitlist):
             if not self._sessions.of_player(player_id):
-                self._leave_waitlist(player_id)
+                self.leave_waitlist(player_id)

@@ -1,39 +1,38 @@
-"""The runner of one room: its turns, its seats, its way into the world.
+"""The runner of one room: its life, its turns, its seats.
 
-A seat is freed at once; the hooks that follow from it take their turn. Whatever a game's code raises is logged with
-ids, counted, and harms nothing but the turn it was raised in.
+A seat is freed at once; the hooks that follow from it take their turn. Errors of the game's code are logged with ids,
+counted, and affect nothing but their turn.
 """
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from random import Random
 from typing import Any
 
-from holdfast.core.errors import Failed, NotFound, NotSeated, Refused
+from holdfast.core.errors import AlreadySeated, Failed, NotFound, NotSeated, Refused, Throttled
 from holdfast.core.limits import Limits
+from holdfast.core.listed_room import check_open, check_role
 from holdfast.core.messages import PlayerData, SeatLeft
 from holdfast.core.outlet import Outlet
 from holdfast.core.reasons import Reason
-from holdfast.core.room import Room
+from holdfast.core.room import Room, player_data_type
 from holdfast.core.room_context import RoomCommands, RoomContext, Timer
 from holdfast.core.room_listing import RoomStatus, RoomStep, check_request
-from holdfast.core.session import PlayerId, RoomHandle, Seat, SeatState, SeatStep, Session
+from holdfast.core.session import PlayerId, RoomHandle, Seat, SeatState, SeatStep, Session, SessionState
 from holdfast.schemas import frames
 from holdfast.schemas.events import PlayerJoined, PlayerLeft, RoomStarted
 from holdfast.schemas.frames import sentence
 from holdfast.schemas.player import WaitInfo
 from holdfast.schemas.requests import Update
 from holdfast.schemas.room import PasswordHash
-from holdfast.server.rooms.delivery import Delivery
-from holdfast.server.rooms.effects import effect_record
+from holdfast.server.rooms.delivery import Delivery, Resyncs
+from holdfast.server.rooms.effects import RoomSaves, effect_record
 from holdfast.server.rooms.entry import RoomEntry
-from holdfast.server.rooms.joining import Joining
 from holdfast.server.rooms.outlet import ChannelOutlet, SilentOutlet
 from holdfast.server.rooms.persistence import Persistence
 from holdfast.server.rooms.reservations import Reservations
-from holdfast.server.rooms.resyncs import Resyncs
-from holdfast.server.rooms.saves import Saves
 from holdfast.server.rooms.services import RoomServices
 from holdfast.server.rooms.timers import EmptyTimer, RoomTimers
 from holdfast.server.rooms.turns import RoomGone, Turns
@@ -41,9 +40,13 @@ from holdfast.server.rooms.turns import RoomGone, Turns
 OutletOf = Callable[[Session], Outlet]
 
 
+class Interrupted(Exception):
+    """The session dropped while it was joining; nothing has changed."""
+
+
 @dataclass(frozen=True, slots=True)
 class RoomListeners:
-    """Who hears of rooms: whatever keeps an index of them, and follows them."""
+    """Called when rooms change, by all that index and observe them."""
 
     listed: Callable[["RoomRunner"], None]
     """What the directory shows of a room has changed."""
@@ -80,21 +83,17 @@ class RoomRunner:
         self._now = services.context.clock.now
         self._publish = services.context.publish
         self.limits: Limits = services.context.limits
-        self.turns = Turns(
-            services.context.clock.loop,
-            services.turn_meter(room_type.kind),
-            turn_s=services.context.limits.turn_s,
-            turn_ended=persistence.turn_ended,
-        )
+        self.turns = Turns(services.context.clock.loop, services.turn_meter(room_type.kind), turn_s=self.limits.turn_s)
         self.context = context = RoomContext(room_id, self.limits, random)
         self.seats = context.seats
+        self.seat_changed = partial(listeners.seat_changed, self)
         self.room: Room[Any] = room_type(context)
         delivery = Delivery(self.room, services, self.turns, self.failed)
         self.has_read = delivery.has_read
         self.let_finish = delivery.let_finish
         self.deliver_native = delivery.deliver_native
         self.timers = RoomTimers(self.room, services, self.turns, self.failed)
-        self._saves = Saves(self.room, services.saving, timeout_s=services.context.limits.effect_s, failed=self.failed)
+        self._saves = RoomSaves(self.room, services.player_saves, timeout_s=self.limits.effect_s, failed=self.failed)
         self.was_joined = False
         self.is_closing = False
         self._empty_timer = EmptyTimer(
@@ -109,14 +108,6 @@ class RoomRunner:
             once_saved=persistence.once_saved,
             offer=listeners.seat_offered,
         )
-        self.joining = Joining(
-            self.room,
-            context,
-            self.reservations,
-            admit_s=services.context.limits.admit_s,
-            changed=self._newcomers_changed,
-            failed=self.failed,
-        )
         self.entry = RoomEntry(
             self.room,
             context,
@@ -127,7 +118,7 @@ class RoomRunner:
             follow=self.follow,
             take_turn=self._take_turn,
         )
-        self.resyncs = Resyncs(self.room, self.turns, info=partial(self.entry.info, sees_code=True), failed=self.failed)
+        self.resyncs = Resyncs(self.room, self.turns, self.failed, partial(self.entry.info, sees_code=True))
         context.commands = RoomCommands(
             follow=self.follow,
             free=self.free,
@@ -168,7 +159,7 @@ class RoomRunner:
         await self.persistence.saved()
 
     def recovered(self) -> None:
-        """The room is back from the store with all its seats: go on."""
+        """The room is restored with all its seats: start it."""
         self.turns.take(self.room.on_recover, (), self._hook_ended, ("on_recover",))
         self.follow(self.entry.check_host)
         self._begin()
@@ -179,7 +170,7 @@ class RoomRunner:
         self.check_empty()
 
     def end(self, reason: str, seats: Reason = Reason.ROOM_CLOSED) -> None:
-        """End the room after the current turn: everybody leaves, for the reason of `seats`; then it is gone."""
+        """End the room after the current turn: all players leave for the reason `seats`, then the room is gone."""
         if self.is_closing:
             return
         self.is_closing = True
@@ -210,7 +201,7 @@ class RoomRunner:
         self.persistence.ended()
 
     def let_go(self) -> None:
-        """Have no more to do with the room, whatever becomes of it."""
+        """Stop running the room; another server may have it."""
         self.is_closing = True
         self._stop_timers()
         self.turns.stop()
@@ -226,7 +217,7 @@ class RoomRunner:
     # Turns
 
     async def call(self, hook: Callable[..., Any], *args: Any, name: str = "") -> Any:
-        """Run a hook as a turn and wait for its end; what it raises becomes a refusal."""
+        """Run a hook as a turn and wait for its end; its errors become refusals."""
         return await self.turns.call(hook, args, partial(self._refusal, name or hook.__name__, args))
 
     def _refusal(self, name: str, args: tuple[Any, ...], error: Exception) -> Exception:
@@ -238,7 +229,6 @@ class RoomRunner:
         return Failed(f"{name} failed")
 
     def follow(self, hook: Callable[..., Any], *args: Any) -> None:
-        """Run a hook right after the current turn."""
         self.turns.follow(hook, args, self._hook_ended, (hook.__name__,))
 
     def _take_turn(self, hook: Callable[..., Any]) -> None:
@@ -247,21 +237,23 @@ class RoomRunner:
     # Taking a seat
 
     async def join(self, session: Session, outlet_of: OutletOf) -> Seat:
-        """Seat a session: the policy for doubles, a reservation, the game's approval, then the seat."""
+        """Seat a session: the policy for duplicates, a reservation, the game's approval, then the seat."""
         seat = await self._join(session, outlet_of)
         self.follow(self.entry.check_host)
         return seat
 
     async def _join(self, session: Session, outlet_of: OutletOf) -> Seat:
         existing = self.seats.of(session.player_id)
-        self.joining.check(session)
+        if session.state is not SessionState.CONNECTED:
+            raise Interrupted
+        self.check_role(session)
         if existing is not None and self._may_take_over(existing):
             self.let_finish(existing)
-            # What was said before the takeover may have cost the seat; then this is a join like any other.
+            # An earlier message of the player may have cost the seat; then this is a join like any other.
             if existing.state is not SeatState.FREED:
                 return self._take_over(existing, session, outlet_of)
-        seat = await self.joining.admitted(session, self.handle)
-        # `on_join` has to wait for its turn: if they go before it, the room never hears of them.
+        seat = await self._admitted(session)
+        # `on_join` waits for its turn: if the player leaves before it, the room never hears of them.
         seat.is_joining = True
         seat.happened(SeatStep.TAKEN)
         self.seats.occupation_changed()
@@ -276,26 +268,79 @@ class RoomRunner:
             raise
         return seat
 
+    def check_role(self, session: Session) -> None:
+        check_role(self.room.join_role, session.roles, f"a seat in a {self.room.kind}")
+
+    async def _admitted(self, session: Session) -> Seat:
+        """A seat for a newcomer whom the game has approved."""
+        # Those who wait come first.
+        self.reservations.offer_seats()
+        check_open(self.room, session.player_id)
+        seat = Seat(session, player_data_type(type(self.room))(), self.handle)
+        seat.was_reserved = self.seats.use(seat.player_id)
+        self.seats.add(seat)
+        self._newcomers_changed()
+        try:
+            if type(self.room).admit is not Room.admit:
+                await self._admit(seat)
+            # What may have changed meanwhile is checked again.
+            if session.state is not SessionState.CONNECTED:
+                raise Interrupted
+            if session.seat is not None:
+                raise AlreadySeated("this session took another seat meanwhile")
+            if seat.state is not SeatState.RESERVED:
+                raise NotFound("the room closed")
+        except BaseException:
+            if seat.was_reserved:
+                # The reservation stands: the player may try again while it lasts.
+                self.reservations.put_back(seat.player_id)
+            self._give_back(seat)
+            self.reservations.check_kept(seat.player_id)
+            raise
+        self.reservations.leave_waitlist(seat.player_id)
+        return seat
+
+    async def _admit(self, seat: Seat) -> None:
+        try:
+            answer = self.room.admit(seat.player)
+            if asyncio.iscoroutine(answer):
+                async with asyncio.timeout(self.limits.admit_s):
+                    await answer
+        except Refused:
+            raise
+        except TimeoutError:
+            raise Throttled("the room took too long to decide; try again") from None
+        except Exception as error:  # noqa: BLE001 - the game's code
+            self.failed(error, "admit", seat.player_id)
+            raise Failed("admit failed") from None
+
+    def _give_back(self, seat: Seat) -> None:
+        """Free the seat of a newcomer who was not admitted."""
+        if seat.state is SeatState.RESERVED:
+            seat.happened(SeatStep.FREED)
+            self.seats.remove(seat)
+            self._newcomers_changed()
+
+    def _newcomers_changed(self) -> None:
+        self.check_empty()
+        self._listeners.seat_given_back(self.room.id)
+
     def _joined(self, seat: Seat) -> Any:
         if not self._heard_of(seat):
             raise NotSeated("the seat was freed before the room heard of it; join again")
         return self.room.on_join(seat.player)
 
     def _heard_of(self, seat: Seat) -> bool:
-        """The room hears of a player for the first time, or never will; False if it has heard of them before."""
+        """The room hears of a player now, or never will; False if it has heard of them before."""
         if not seat.is_joining:
             return False
         seat.is_joining = False
         if seat.was_reserved:
-            self.reservations.used(seat.player_id)
+            self.reservations.drop(seat.player_id)
         return True
 
-    def _newcomers_changed(self) -> None:
-        self.check_empty()
-        self._listeners.seat_given_back(self.room.id)
-
     def wire_outlet(self, session: Session) -> ChannelOutlet:
-        """The outlet of a seat whose player is far away; opening it announces the seat to the client."""
+        """The outlet of a client's seat; opening it announces the seat to the client."""
         self.persistence.arriving(session)
         channel = session.open_channel()
         connection = session.connection
@@ -313,7 +358,7 @@ class RoomRunner:
         session.grace_s = self.room.grace_s
 
     def restore_seat(self, session: Session, data: PlayerData, number: int) -> None:
-        """Hold a seat as the store has it, for its player to return to."""
+        """Hold a seat from the store, for its player to return to."""
         seat = Seat(session, data, self.handle, number)
         self.seats.add(seat)
         seat.happened(SeatStep.TAKEN)
@@ -332,7 +377,7 @@ class RoomRunner:
     # The same player from another session
 
     def _may_take_over(self, existing: Seat) -> bool:
-        # A held seat is its player's in any case: a player who lost the session, in a crash, signs in again.
+        # A held seat is its player's in any case: a player who lost the session in a crash signs in again.
         policy = self.room.duplicate
         if policy == "takeover":
             return existing.state is not SeatState.RESERVED
@@ -342,7 +387,7 @@ class RoomRunner:
         former = seat.session
         self.resyncs.unmute(seat)
         message = "this player joined again from elsewhere"
-        self._take_seat_away(former)
+        self._take_seat_away(seat)
         seat.outlet.finish(SeatLeft(Reason.SUPERSEDED, message))
         self._publish_left(former, Reason.SUPERSEDED, message)
         self._services.lifecycle.end_session(former, Reason.SUPERSEDED, message)
@@ -377,7 +422,6 @@ class RoomRunner:
         self._saves.save(seat.player)
 
     def returned(self, seat: Seat, is_resynced: bool) -> None:
-        """The player is back on their seat."""
         seat.happened(SeatStep.RETURNED)
         self.seat_changed(seat.player_id, seat.state)
         if is_resynced:
@@ -388,40 +432,41 @@ class RoomRunner:
     # Giving the seat back
 
     def leave(self, seat: Seat) -> None:
-        """The player leaves on purpose: what they said before is applied before."""
+        """The player leaves on purpose: earlier messages are handled first."""
         self.let_finish(seat)
         self.turns.take(self.free, (seat, Reason.LEFT))
 
     def free(self, seat: Seat, reason: Reason, message: str = "") -> None:
-        """The player is out, now; `on_leave` follows as a turn, and the stream's last message after it."""
+        """Free the seat now; `on_leave` follows as a turn, and the stream's last message after it."""
         if seat.state is SeatState.RESERVED:
-            self.joining.release(seat)
+            self._give_back(seat)
         if seat.state is SeatState.FREED:
             return
         seat.happened(SeatStep.FREED)
         self.seats.remove(seat)
         self.turns.forget(seat)
         self.resyncs.end(seat)
-        self._take_seat_away(seat.session)
+        self._take_seat_away(seat)
         self.seat_changed(seat.player_id, seat.state)
         self._publish_left(seat.session, reason, message)
         if reason is not Reason.DROPPED:
-            # Dropped in a room that holds no seats, they may be back before their session ends.
+            # A player who dropped in a room that holds no seats may be back before their session ends.
             self.reservations.maker_left(seat.player_id)
-        # Before the game hears of it: a player who has left is nobody's host, not even for the rest of this turn.
+        # Before the game hears of it: a player who has left is not the host, not even for the rest of this turn.
         self.entry.check_host()
         if self._heard_of(seat):
             self._left(None, None, seat, reason, message)
         else:
             self.turns.follow(self.room.on_leave, (seat.player, reason), self._left, (seat, reason, message))
 
-    def _take_seat_away(self, session: Session) -> None:
+    def _take_seat_away(self, seat: Seat) -> None:
+        session = seat.session
         session.seat = None
         session.grace_s = self._services.grace_s
         session.close_channel()
         if session.connection is not None:
             session.connection.unseated()
-        self.persistence.unseated(session)
+        self.persistence.unseated(seat)
 
     def _left(self, error: Exception | None, _: Any, seat: Seat, reason: Reason, message: str) -> None:
         self._seat_hook_ended(error, None, seat, "on_leave")
@@ -433,11 +478,7 @@ class RoomRunner:
         seat.outlet.finish(SeatLeft(reason, sentence(message)))
         self.check_empty()
 
-    # What is told of seats
-
-    def seat_changed(self, player_id: str, state: SeatState) -> None:
-        """A seat is in another state."""
-        self._listeners.seat_changed(self, player_id, state)
+    # Events
 
     def _publish_joined(self, session: Session) -> None:
         room = self.room
@@ -459,7 +500,7 @@ class RoomRunner:
     # What the room asks for
 
     def started(self) -> None:
-        """A round has begun; nobody has heard of a room that is still being made."""
+        """A round has begun; a room that is still being created is not announced yet."""
         if self.context.listing.status is not RoomStatus.CREATING:
             self._publish(RoomStarted(room=self.room.id, kind=self.room.kind))
 
@@ -470,7 +511,6 @@ class RoomRunner:
         self.entry.changed()
 
     def update(self, request: Update) -> None:
-        """The game changes the room's entry."""
         check_request(request)
         self.follow(self.apply_update, request)
 
@@ -480,11 +520,9 @@ class RoomRunner:
         self.reservations.offer_seats()
 
     def after(self, seconds: float, method: Callable[..., Any], args: tuple[Any, ...]) -> Timer:
-        """Call a method of the room later."""
         return self.timers.after(seconds, method, args, self.persistence.timer_arguments(method.__name__, args))
 
     def effect(self, name: str, payload: Any) -> None:
-        """Carry out an effect outside, after the current turn."""
         self._services.outbox.check(name, self.room.id, self.persistence.effects_waiting)
         self.persistence.effect(effect_record(name, payload, self.room.id), self.turns.follow)
 
@@ -495,12 +533,12 @@ class RoomRunner:
             self.failed(error, name)
 
     def _seat_hook_ended(self, error: Exception | None, _: Any, seat: Seat, name: str) -> None:
-        # The player is here for `Turns.forget`: of a seat that is freed, nothing more is told than `on_leave`.
+        # The seat is an argument for `Turns.forget`: after a seat is freed, only `on_leave` is called.
         if error is not None:
             self.failed(error, name, seat.player_id)
 
     def failed(self, error: Exception, where: str, player_id: str = "") -> None:
-        """The game's code raised: it harms nothing but its turn."""
+        """The game's code raised an error, which affects nothing but its turn."""
         if not isinstance(error, RoomGone):
             self._services.context.faults.report_game(
                 error, where, kind=self.room.kind, room=self.room.id, player=player_id

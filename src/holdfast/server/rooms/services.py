@@ -1,19 +1,55 @@
 """What all rooms of a server share."""
 
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from holdfast.core.addresses import AddressShares
+from holdfast.core.errors import Throttled
 from holdfast.observability.metrics import TurnMeter
 from holdfast.server.context import Context
-from holdfast.server.rooms.effects import Outbox
-from holdfast.server.rooms.reserved import ReservedSeats
-from holdfast.server.rooms.saves import Saving
+from holdfast.server.rooms.effects import Outbox, PlayerSaves
 from holdfast.server.sessions import SessionLifecycle, StoredSessions
 
 Trace = Callable[..., tuple[Callable[..., Any], Callable[..., None]]]
 """Wraps the turn of a message: takes what to run and what to call at its end, and returns what to use instead."""
+
+
+class ReservedSeats:
+    """The seats that players have reserved, counted by player and room. Those of operators ("") are not counted."""
+
+    def __init__(self, per_player_max: int) -> None:
+        self._per_player_max = per_player_max
+        self._rooms: dict[str, Counter[str]] = {}
+
+    def count(self, player_id: str) -> int:
+        """How many seats are reserved in this player's name, in all rooms."""
+        return self._rooms.get(player_id, Counter()).total()
+
+    def rooms(self, player_id: str) -> list[str]:
+        return list(self._rooms.get(player_id, ()))
+
+    def is_full(self, player_id: str) -> bool:
+        return self.count(player_id) >= self._per_player_max
+
+    def check(self, player_id: str, seats: int) -> None:
+        if player_id and self.count(player_id) + seats > self._per_player_max:
+            raise Throttled(f"a player may have {self._per_player_max} seats reserved at a time")
+
+    def add(self, player_id: str, room_id: str) -> None:
+        if player_id:
+            self._rooms.setdefault(player_id, Counter())[room_id] += 1
+
+    def remove(self, player_id: str, room_id: str) -> None:
+        rooms = self._rooms.get(player_id)
+        if rooms is None:
+            return
+        rooms[room_id] -= 1
+        if rooms[room_id] <= 0:
+            del rooms[room_id]
+        if not rooms:
+            del self._rooms[player_id]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,7 +65,7 @@ class RoomServices:
     """How messages are traced, if they are."""
     lifecycle: SessionLifecycle
     stored: StoredSessions
-    saving: Saving
+    player_saves: PlayerSaves
     outbox: Outbox
     reserved: ReservedSeats
     shares: AddressShares

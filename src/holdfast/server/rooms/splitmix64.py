@@ -22,16 +22,13 @@ class SplitMix64(Random):
         return self._position
 
     def seed(self, a: Any = None, version: int = 2) -> None:
-        """Start again from a number."""
         super().seed(a, version)
         self._position = (a if isinstance(a, int) else super().getrandbits(64)) & _MASK
 
     def getstate(self) -> tuple[Any, ...]:
-        """For `setstate`."""
         return (self._position,)
 
     def setstate(self, state: tuple[Any, ...]) -> None:
-        """Continue from the result of `getstate`."""
         (self._position,) = state
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -39,7 +36,6 @@ class SplitMix64(Random):
         return type(self), (self._position,)
 
     def random(self) -> float:
-        """The next number in [0, 1)."""
         return (self._next() >> 11) * _TO_FLOAT
 
     def gauss(self, mu: float = 0.0, sigma: float = 1.0) -> float:
@@ -47,7 +43,6 @@ class SplitMix64(Random):
         return self.normalvariate(mu, sigma)
 
     def getrandbits(self, k: int, /) -> int:
-        """An integer of `k` random bits."""
         if k < 0:
             raise ValueError("number of bits must be non-negative")
         bits = 0

@@ -1,4 +1,4 @@
-"""A room's sense of time: its tick, its timers and its outside work. Everything comes back to the room as a turn."""
+"""A room's tick, timers and spawned tasks; each calls the room in a turn. And the timer that ends an empty room."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -16,7 +16,7 @@ log = get_logger("holdfast.server")
 
 Failure = Callable[[Exception, str], None]
 
-# A room that cannot keep its rate says so this often, not with every tick.
+# Skipped ticks of a room are logged this often.
 _COMPLAINT_S = 10.0
 
 
@@ -42,7 +42,6 @@ class RoomTimers:
         self._may_complain_at = 0.0
 
     def stop(self) -> None:
-        """Cancel everything."""
         if self._tick_handle is not None:
             self._tick_handle.cancel()
         for timer in list(self._timers):
@@ -56,17 +55,15 @@ class RoomTimers:
         """Call `on_tick` at the room's rate from now on."""
         if self._room.tick_hz > 0:
             self._ticked_at = self._now()
-            self._arm_tick(self._ticked_at + 1.0 / self._room.tick_hz)
-
-    def _arm_tick(self, when: float) -> None:
-        self._tick_handle = self._loop.call_at(when, self._tick, when)
+            first = self._ticked_at + 1.0 / self._room.tick_hz
+            self._tick_handle = self._loop.call_at(first, self._tick, first)
 
     def _tick(self, due: float) -> None:
         period = 1.0 / self._room.tick_hz
-        late = self._now() - due
-        # A tick that comes too late does not bring the missed ones with it: dt_s tells the game how long it was.
-        missed = int(late / period)
-        self._arm_tick(due + (missed + 1) * period)
+        # Missed ticks are not made up for: dt_s tells the game how long it was.
+        missed = int((self._now() - due) / period)
+        following = due + (missed + 1) * period
+        self._tick_handle = self._loop.call_at(following, self._tick, following)
         if missed or self._tick_waits:
             self._skip(missed + self._tick_waits)
         if self._tick_waits:
@@ -81,7 +78,7 @@ class RoomTimers:
         if now >= self._may_complain_at:
             room = self._room
             log.warning(
-                "ticks were skipped: so many a second are too many",
+                "ticks were skipped: the room cannot keep its rate",
                 room=room.id,
                 kind=room.kind,
                 skipped=self._skipped,
@@ -108,18 +105,16 @@ class RoomTimers:
         """Call a method later, as a turn; `saved` is what is kept of its arguments."""
         if len(self._timers) >= self._limits.timers_max:
             raise Throttled(f"this room has {len(self._timers)} timers pending; cancel some or raise Limits.timers_max")
-
-        def ring() -> None:
-            self._turns.take(run, (), self._turn_ended, (method.__name__,))
+        self._timers_set += 1
+        timer = Timer(self._timers_set, self._now() + seconds, method.__name__, self._cancelled)
+        timer.arguments = saved
 
         def run() -> Any:
             self._timers.pop(timer, None)
             return None if timer.is_cancelled else method(*args)
 
-        self._timers_set += 1
-        timer = Timer(self._timers_set, self._now() + seconds, method.__name__, self._cancelled)
-        timer.arguments = saved
-        self._timers[timer] = self._loop.call_later(seconds, ring)
+        take = self._turns.take
+        self._timers[timer] = self._loop.call_later(seconds, take, run, (), self._turn_ended, (method.__name__,))
         return timer
 
     def _cancelled(self, timer: Timer) -> None:
@@ -141,7 +136,7 @@ class RoomTimers:
         task = self._loop.create_task(self._work(work, then))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
-        # Cancelled before it began, it would complain that it was never awaited.
+        # If the task is cancelled before it begins, Python would warn that `work` was never awaited.
         task.add_done_callback(lambda _: work.close())
 
     async def _work(self, work: Coroutine[Any, Any, Any], then: Callable[[Any], Any] | None) -> None:
@@ -159,10 +154,10 @@ class RoomTimers:
 
 
 class EmptyTimer:
-    """Ends a room that nobody is in.
+    """Ends an empty room.
 
-    A room that nobody has joined yet has one deadline: attempts to join it, and seats that players reserve in it, do
-    not extend it. Seats that an operator or a placement reserved do, for as long as they were promised.
+    A room that nobody has joined yet has one deadline. Attempts to join it and seats that players reserve in it do not
+    extend it; seats that an operator or a placement reserved do, for as long as they are reserved.
     """
 
     def __init__(
@@ -191,7 +186,6 @@ class EmptyTimer:
             self._timer = self._clock.loop.call_later(self._room.empty_ttl_s, self._end, "empty")
 
     def stop(self) -> None:
-        """Wait no more."""
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None

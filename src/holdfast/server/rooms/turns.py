@@ -1,6 +1,6 @@
 """A room takes one turn at a time (P6): a plain call when it is free and the hook is `def`, a task for `async def`.
 
-Turns wait in order of arrival. What a turn itself sets off (`follow`) comes right after it, before anything else.
+Turns wait in order of arrival. A turn that another one sets off (`follow`) comes right after it, before all others.
 """
 
 import asyncio
@@ -16,25 +16,18 @@ Turn = tuple[Callable[..., Any], tuple[Any, ...], Done | None, tuple[Any, ...]]
 
 
 class RoomGone(Exception):
-    """The turn will never be taken: whoever waits for it hears so, nobody else needs to."""
+    """The turn will never be taken. Only those who wait for it are told."""
 
 
 class Turns:
     """The turns of one room. `done(error, result, *done_args)` is called when a turn is over, still inside of it."""
 
-    def __init__(
-        self,
-        loop: asyncio.AbstractEventLoop,
-        meter: TurnMeter,
-        *,
-        turn_s: float,
-        turn_ended: Callable[[], None] | None = None,
-    ) -> None:
-        """`turn_ended` is called at the end of every turn, before its `done`."""
+    def __init__(self, loop: asyncio.AbstractEventLoop, meter: TurnMeter, *, turn_s: float) -> None:
         self._loop = loop
         self._meter = meter
         self._turn_s = turn_s
-        self._turn_ended = turn_ended
+        self.turn_ended: Callable[[], None] | None = None
+        """Called at the end of every turn, before its `done`."""
         self.is_busy = False
         """Whether a turn is being taken."""
         self._next: deque[Turn] = deque()
@@ -79,7 +72,7 @@ class Turns:
     async def call(
         self, run: Callable[..., Any], args: tuple[Any, ...], refusal: Callable[[Exception], Exception]
     ) -> Any:
-        """Take a turn and wait for its result; raises what `refusal` makes of an error, or of `RoomEnded`."""
+        """Take a turn and wait for its result; an error, `RoomGone` included, is raised as `refusal` converts it."""
         ended: asyncio.Future[Any] = self._loop.create_future()
 
         def done(error: Exception | None, result: Any) -> None:
@@ -102,16 +95,16 @@ class Turns:
             return
         self._next.append((run, args, done, done_args))
         if self._is_frozen and self._task is None:
-            # Between two turns: what has happened to the room is only half done without it.
+            # Between two turns: without it, what happened to the room would be half done.
             self._drain()
 
     def forget(self, owner: object) -> None:
-        """Drop the waiting turns whose first `done_args` is this: their player has left."""
+        """Drop the waiting turns whose first `done_args` is this seat: its player has left."""
         self._waiting = deque(turn for turn in self._waiting if not (turn[3] and turn[3][0] is owner))
 
     @property
     def is_at_rest(self) -> bool:
-        """Whether no turn is half done: between two turns, and not waiting for an `async def` one."""
+        """Whether no turn is half done, not even an `async def` one."""
         return self._is_stopped or (self._task is None and not self._next)
 
     def freeze(self) -> None:
@@ -119,14 +112,13 @@ class Turns:
         self._is_frozen = self.is_busy = True
 
     def thaw(self) -> None:
-        """Go on with what has waited."""
         self._is_frozen = False
         if self._task is None:
             self.is_busy = self._is_stopped
             self._drain()
 
     def stop(self) -> None:
-        """The room has ended: cancel what runs, and refuse what waits and whatever still comes."""
+        """The room has ended: cancel the turn that runs, and refuse those that wait or still come."""
         self.is_busy = self._is_stopped = True
         if self._task is not None and self._work is not None:
             self._task.cancel()
@@ -148,13 +140,13 @@ class Turns:
             done(RoomGone(), None, *done_args)
 
     def _end(self, error: Exception | None, result: Any, done: Done | None, done_args: tuple[Any, ...]) -> None:
-        if self._turn_ended is not None:
-            self._turn_ended()
+        if self.turn_ended is not None:
+            self.turn_ended()
         try:
             if done is not None:
                 done(error, result, *done_args)
         finally:
-            # Also if that raises, which is a bug of ours: it must not stop the room for ever.
+            # Even if `done` raises, which is our bug: it must not stop the room for ever.
             self.is_busy = self._is_stopped or self._is_frozen
             if self._next or self._waiting:
                 self._drain()
@@ -188,7 +180,7 @@ class Turns:
 
 
 def _of_something_else(cancelled: asyncio.CancelledError) -> Exception:
-    """Not the turn was cancelled, but something whose result it asked for: a failure like any other."""
+    """The turn awaited something that was cancelled; the turn itself was not. A failure like any other."""
     error = RuntimeError("the turn asked for the result of something that was cancelled")
     error.__cause__ = cancelled
     return error
