@@ -106,7 +106,7 @@ class AgentRoom:
             raise NotSeated("the agent no longer has a seat in this room")
         if session.state is not SessionState.CONNECTED:
             raise NotSeated(_AWAY)
-        self._runner.deliver_native(self._seat, message)
+        self._runner.delivery.deliver_native(self._seat, message)
 
     async def leave(self) -> None:
         """Free the seat; messages sent before are handled first."""

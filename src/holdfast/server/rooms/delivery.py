@@ -12,7 +12,7 @@ from holdfast.core.outlet import Backlog, Outlet, Waiting
 from holdfast.core.room import Room, room_handlers
 from holdfast.core.session import Seat, SeatState
 from holdfast.schemas.frames import Data, Latest, sentence
-from holdfast.schemas.room import RoomInfo
+from holdfast.server.rooms.entry import RoomEntry
 from holdfast.server.rooms.services import RoomServices
 from holdfast.server.rooms.turns import RoomGone, Turns
 
@@ -234,10 +234,10 @@ class Resyncs:
     Their stream is mute until then, so the state arrives first.
     """
 
-    def __init__(self, room: Room[Any], turns: Turns, failed: Failure, info: Callable[[], RoomInfo]) -> None:
+    def __init__(self, room: Room[Any], turns: Turns, failed: Failure, entry: RoomEntry) -> None:
         self._room = room
         self._turns = turns
-        self._info = info
+        self._entry = entry
         self._failed = failed
         self.waiting: dict[Seat, int] = {}
         """The seats whose stream begins anew and that were not sent the state yet, with their turns of `on_resync`."""
@@ -270,7 +270,7 @@ class Resyncs:
         if error is not None:
             self._failed(error, "on_resync", seat.player_id)
         # An update of the room itself may be among the messages that were not kept.
-        seat.outlet.send(RoomUpdated(self._info()))
+        seat.outlet.send(RoomUpdated(self._entry.info(sees_code=True)))
         left = self.waiting.get(seat, 0) - 1
         if left > 0:
             self.waiting[seat] = left

@@ -34,12 +34,10 @@ class RoomEntry:
         *,
         check_name: Callable[[Room[Any], str | None], None],
         updated: Callable[[Room[Any], Update], None],
-        listed: Callable[[], None],
-        follow: Callable[..., None],
         take_turn: Callable[[Callable[[], Any]], None],
     ) -> None:
-        """`check_name` refuses a name that is taken; `updated` is called with each update, `listed` when what is shown
-        changes otherwise; `follow` and `take_turn` run a hook as a turn.
+        """`check_name` refuses a name that is taken; `updated` is called with each update; `take_turn` runs a hook as a
+        turn.
         """
         self._room = room
         self._context = context
@@ -48,8 +46,6 @@ class RoomEntry:
         self._publish = services.context.publish
         self._check_name = check_name
         self._updated = updated
-        self._listed = listed
-        self._follow = follow
         self._take_turn = take_turn
         # The version that the players in the room know.
         self._told_version = 0
@@ -106,7 +102,7 @@ class RoomEntry:
             self._context.host = new_host
         self._updated(room, request)
         self._tell()
-        self._follow(room.on_update)
+        self._context.commands.follow(room.on_update)
         if self._context.host is not old_host:
             self._tell_host(old_host)
 
@@ -141,7 +137,7 @@ class RoomEntry:
         old, context.host = context.host, player
         if player is not old:
             context.listing.version += 1
-            self._listed()
+            context.commands.listed()
             self._tell_host(old)
 
     def _is_here(self, player: Player[Any]) -> bool:
@@ -155,7 +151,7 @@ class RoomEntry:
             context.successor = ""
         self._room.broadcast(HostChanged(player_id))
         self._publish(events.RoomHostChanged(room=context.room_id, player=player_id))
-        self._follow(self._room.on_host_changed, old, context.host)
+        context.commands.follow(self._room.on_host_changed, old, context.host)
 
     def check_host(self) -> None:
         """Elect a host if the room has none, or its host has left for good. A room that ends has none."""

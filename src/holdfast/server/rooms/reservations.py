@@ -12,6 +12,7 @@ from holdfast.core.room import Room
 from holdfast.core.room_context import Reservation, RoomContext
 from holdfast.core.session import PlayerId, SeatState
 from holdfast.schemas.player import ReservationInfo, WaitInfo
+from holdfast.server.rooms.persistence import Persistence
 from holdfast.server.rooms.services import RoomServices
 
 
@@ -26,7 +27,7 @@ class Reservations:
         *,
         seat_changed: Callable[[str, SeatState], None],
         changed: Callable[[], None],
-        once_saved: Callable[[Callable[[], None]], None],
+        persistence: Persistence,
         offer: Callable[[PlayerId, WaitInfo], None],
     ) -> None:
         """`changed` is called when reservations began or ended, `offer` when a seat is kept for a player who waits."""
@@ -39,10 +40,10 @@ class Reservations:
         self._grace_s = services.grace_s
         self._sessions = services.lifecycle.registry
         self._reserved = services.reserved
-        self._limit_reached = services.context.alarms.report
+        self._alarms = services.context.alarms
         self._seat_changed = seat_changed
         self._changed = changed
-        self._once_saved = once_saved
+        self._persistence = persistence
         self._offer = offer
         self._restore_sessions_of = services.stored.restore_of_player
         self._shares = services.shares
@@ -287,7 +288,7 @@ class Reservations:
             # A player with as many reserved seats as allowed is passed over, and keeps their place.
             if self._seats.of(player_id) is None and not self._reserved.is_full(player_id):
                 self._keep(player_id, Reservation(until, player_id))
-                self._once_saved(partial(self._tell_offer, player_id))
+                self._persistence.once_saved(partial(self._tell_offer, player_id))
 
     def _tell_offer(self, player_id: PlayerId) -> None:
         if self._seats.is_awaited(player_id):
@@ -314,7 +315,7 @@ class Reservations:
             raise Throttled(f"the waitlist is full: {room.waiting_max} players are waiting already")
         # Players in one household share an address: as many as the room has seats may wait.
         if self._quota.is_full(address, room.waiting_max, at_least=room.max_players):
-            self._limit_reached("address_share", "refused", player=player_id, address=address)
+            self._alarms.report("address_share", "refused", player=player_id, address=address)
             raise Throttled("too many players from your address are on this waitlist; try again later")
         self._reserved.check(player_id, 1)
         self._seats.waitlist[player_id] = None

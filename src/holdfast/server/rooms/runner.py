@@ -88,16 +88,16 @@ class RoomRunner:
         self.seats = context.seats
         self.seat_changed = partial(listeners.seat_changed, self)
         self.room: Room[Any] = room_type(context)
-        delivery = Delivery(self.room, services, self.turns, self.failed)
-        self.has_read = delivery.has_read
-        self.let_finish = delivery.let_finish
-        self.deliver_native = delivery.deliver_native
-        self.timers = RoomTimers(self.room, services, self.turns, self.failed)
-        self._saves = RoomSaves(self.room, services.player_saves, timeout_s=self.limits.effect_s, failed=self.failed)
+        # One bound method for all that use it: every object of a room costs time in each garbage collection.
+        failed, end = self.failed, self.end
+        self.delivery = Delivery(self.room, services, self.turns, failed)
+        self.timers = RoomTimers(self.room, services, self.turns, failed)
+        self._saves = RoomSaves(self.room, services.player_saves, timeout_s=self.limits.effect_s, failed=failed)
+        self._handle: RoomHandle | None = None
         self.was_joined = False
         self.is_closing = False
         self._empty_timer = EmptyTimer(
-            self.room, self.seats, services.context.clock, unjoined_s=self.limits.unjoined_s, end=self.end
+            self.room, self.seats, services.context.clock, unjoined_s=self.limits.unjoined_s, end=end
         )
         self.reservations = Reservations(
             self.room,
@@ -105,7 +105,7 @@ class RoomRunner:
             services,
             seat_changed=self.seat_changed,
             changed=self.check_empty,
-            once_saved=persistence.once_saved,
+            persistence=persistence,
             offer=listeners.seat_offered,
         )
         self.entry = RoomEntry(
@@ -114,11 +114,9 @@ class RoomRunner:
             services,
             check_name=listeners.check_name,
             updated=listeners.updated,
-            listed=self.listed,
-            follow=self.follow,
             take_turn=self._take_turn,
         )
-        self.resyncs = Resyncs(self.room, self.turns, self.failed, partial(self.entry.info, sees_code=True))
+        self.resyncs = Resyncs(self.room, self.turns, failed, self.entry)
         context.commands = RoomCommands(
             follow=self.follow,
             free=self.free,
@@ -126,13 +124,23 @@ class RoomRunner:
             spawn=self.timers.spawn,
             effect=self.effect,
             started=self.started,
-            close=partial(self.end, "closed"),
+            close=partial(end, "closed"),
             listed=self.listed,
             update=self.update,
             name_host=self.entry.name_host,
         )
-        self.handle = RoomHandle(
-            id=room_id,
+
+    @property
+    def handle(self) -> RoomHandle:
+        """The room as sessions and connections see it: made for the first seat."""
+        if self._handle is None:
+            self._handle = self._make_handle()
+        return self._handle
+
+    def _make_handle(self) -> RoomHandle:
+        delivery = self.delivery
+        return RoomHandle(
+            id=self.room.id,
             kind=self.room.kind,
             is_saved=self.room.durability != "memory",
             deliver=delivery.deliver,
@@ -248,7 +256,7 @@ class RoomRunner:
             raise Interrupted
         self.check_role(session)
         if existing is not None and self._may_take_over(existing):
-            self.let_finish(existing)
+            self.delivery.let_finish(existing)
             # An earlier message of the player may have cost the seat; then this is a join like any other.
             if existing.state is not SeatState.FREED:
                 return self._take_over(existing, session, outlet_of)
@@ -427,13 +435,13 @@ class RoomRunner:
         if is_resynced:
             self.resyncs.begin(seat)
         self.turns.take(self.room.on_rejoin, (seat.player,), self._seat_hook_ended, (seat, "on_rejoin"))
-        self.has_read(seat)
+        self.delivery.has_read(seat)
 
     # Giving the seat back
 
     def leave(self, seat: Seat) -> None:
         """The player leaves on purpose: earlier messages are handled first."""
-        self.let_finish(seat)
+        self.delivery.let_finish(seat)
         self.turns.take(self.free, (seat, Reason.LEFT))
 
     def free(self, seat: Seat, reason: Reason, message: str = "") -> None:
