@@ -29,7 +29,7 @@ KILLS ?= 1000
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup web browser demo quick test check fmt lint types sim fuzz audit storm soak bench clean
+.PHONY: help setup web browser demo quick test check fmt lint types docs sim fuzz audit storm soak bench clean
 # check runs its parts in order, the fast ones first, also under make -j.
 .NOTPARALLEL:
 
@@ -102,6 +102,14 @@ fmt: $(NODE_MODULES) ## format, and fix what can be fixed
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+docs: $(NODE_MODULES) ## build the guides and the reference into build/docs; a broken link fails
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
+		--no-build-isolation --editable '.[docs]'
+	web/npm --prefix docs install --no-save --silent --no-progress
+	web/npm --prefix docs run reference --silent -- --logLevel Warn
+	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going docs build/docs
+	@echo "Open build/docs/index.html"
+
 sim: $(STAMP) ## run the long simulation (SEEDS=200, or SEED=42 to repeat one)
 	$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
 
@@ -133,6 +141,6 @@ bench: $(STAMP) ## measure what docs/benchmarks.md says (a few minutes, on a qui
 	$(BIN)/python benchmarks/held.py
 
 clean: ## remove .venv, caches and builds
-	rm -rf node_modules clients/js/dist src/holdfast/http/site src/holdfast/cli/demo/site
+	rm -rf node_modules docs/node_modules docs/reference/typescript clients/js/dist src/holdfast/http/site src/holdfast/cli/demo/site
 	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

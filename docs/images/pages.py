@@ -1,7 +1,7 @@
 """Makes the pictures of the pages, from a real run of the demo in a real Chromium.
 
 Run it from the repository, after `make web`: .venv/bin/python docs/images/pages.py
-"""  # noqa: INP001 - a script, run by its path
+"""
 
 import asyncio
 import re
