@@ -55,6 +55,13 @@ export interface ConnectOptions {
   random?: () => number;
 }
 
+// Earlier names of options, and what to use instead: without their effect, sessions would be mixed up or lost.
+const REMOVED = {
+  dialect: "use `codec`",
+  name: "use `saved`, which tells the sessions of a page apart",
+  resume: "use `saved`, which finds the session again: in Node a file's path, in a page a name",
+};
+
 /**
  * Connect to a server, and stay connected: `const session = await connect("wss://game.example")`.
  *
@@ -69,7 +76,8 @@ export async function connect(url: string, options: ConnectOptions = {}): Promis
   const backoff = { firstS: options.retryFirstS ?? FIRST_S, longestS: options.retryLongestS ?? LONGEST_S };
   if (!(backoff.firstS > 0 && backoff.firstS <= backoff.longestS && Number.isFinite(backoff.longestS)))
     throw new Refused("invalid", "retryFirstS must be more than 0, and no longer than retryLongestS");
-  if ("dialect" in options) throw new Refused("invalid", "`dialect` was removed: use `codec`");
+  for (const [name, instead] of Object.entries(REMOVED))
+    if (name in options) throw new Refused("invalid", `\`${name}\` was removed: ${instead}`);
   const codec = CODECS[options.codec ?? MSGPACK.name];
   if (!codec)
     throw new Refused("invalid", `unknown codec "${options.codec}"; use one of ${Object.keys(CODECS).join(", ")}`);

@@ -81,7 +81,13 @@ export class SessionFile implements SessionStorage {
     const draft = `${this.path}.draft`;
     this.#files.rmSync(draft, { force: true });
     this.#append(this.#files.openSync(draft, "w", 0o600), line);
-    this.#files.renameSync(draft, this.path);
+    try {
+      this.#files.renameSync(draft, this.path);
+    } catch (error) {
+      // The next line must not be appended to the draft, which nobody reads.
+      this.#forgetFile();
+      throw error;
+    }
     this.#bytes = line.length;
   }
 

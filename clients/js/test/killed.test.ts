@@ -223,6 +223,30 @@ test("of two processes that find no lock, the slower one is refused", () => {
   faster.close();
 });
 
+test("what could not be renamed is not saved, and neither is what follows until it can", () => {
+  const first = new SessionFile(file);
+  first.setItem("", "tab\nold");
+  first.close();
+  const fs = process.getBuiltinModule("node:fs");
+  const renameSync = vi.fn(() => {
+    throw new Error("EBUSY");
+  });
+  vi.spyOn(process, "getBuiltinModule").mockReturnValue({ ...fs, renameSync } as unknown as typeof fs);
+  const storage = new SessionFile(file);
+
+  for (const text of ["tab\none", "tab\none", "tab\ntwo"]) {
+    expect(() => storage.setItem("", text)).toThrow("EBUSY");
+    expect(storage.getItem()).toBe("tab\nold");
+  }
+
+  renameSync.mockImplementation(fs.renameSync as () => never);
+  for (const text of ["tab\ntwo", "tab\nthree"]) {
+    storage.setItem("", text);
+    expect(storage.getItem()).toBe(text);
+  }
+  storage.close();
+});
+
 test("what is no saved session is refused and not overwritten", async () => {
   writeFileSync(file, "precious");
 

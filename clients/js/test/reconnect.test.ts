@@ -358,6 +358,18 @@ test("waits that make no sense are refused", async () => {
   await expect(server.connect({ retryFirstS: 2, retryLongestS: 1 })).rejects.toMatchObject({ code: "invalid" });
 });
 
+test.each([
+  ["dialect", "use `codec`"],
+  ["name", "use `saved`"],
+  ["resume", "use `saved`"],
+])("the removed option `%s` is refused, with what to use instead", async (name, instead) => {
+  const connecting = server.connect({ [name]: "ada" });
+
+  await expect(connecting).rejects.toMatchObject({ code: "invalid" });
+  await expect(connecting).rejects.toThrow(`\`${name}\` was removed: ${instead}`);
+  expect(server.sockets).toEqual([]);
+});
+
 test("a server that names a time is obeyed also when the network is back", async () => {
   const happens = page();
   await server.seated();
