@@ -38,7 +38,7 @@ MAY_IMPORT: Mapping[str, str] = {
     "client": "schemas core logs transports",
     "server": "schemas core search logs observability transports identity stores",
     # The API is handed to a server, which does not import it.
-    "http": "schemas core logs server",
+    "http": "schemas core logs transports server",
     "cli": f"{TOP} schemas core search logs observability transports identity stores http client server",
     "testing": f"{TOP} schemas core transports identity stores http client server",
     TOP: "schemas core observability transports identity stores http client server cli testing",

@@ -47,6 +47,11 @@ def test_a_name_may_be_written_with_dashes_and_a_number_with_its_thousands() -> 
     [
         ("mesages_per_s=3", "there is no limit 'mesages_per_s': did you mean messages_per_s?"),
         ("lane-pause-s=3", "the limit lane_pause_s is now fair_queue_pause_s"),
+        (
+            "unopened_per_address_max=3",
+            "the limit unopened_per_address_max was removed: use address_share, the part of unopened_max that one"
+            " address may hold, as in 0.25",
+        ),
         ("xyzzy=3", "there is no limit 'xyzzy': docs/guide/limits.md lists all of them."),
         ("rooms_max", "rooms_max needs a value, as in rooms_max=20000"),
         ("rooms_max=", "rooms_max needs a value, as in rooms_max=20000"),

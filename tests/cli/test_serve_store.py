@@ -114,8 +114,9 @@ async def test_a_durable_room_without_a_store_is_refused_with_what_to_type(durab
     assert "holdfast serve --store sqlite:game.db" in line
 
 
-async def test_recovery_without_a_store_is_refused(chat: Path) -> None:
-    assert "--recovery needs a store" in only_line(await result_of("serve", str(chat), "--recovery", "lazy"))
+@pytest.mark.parametrize("option", [("--recovery", "lazy"), ("--takeover",)])
+async def test_options_of_a_store_are_refused_without_one(chat: Path, option: tuple[str, ...]) -> None:
+    assert f"{option[0]} needs a store" in only_line(await result_of("serve", str(chat), *option))
 
 
 def make_nothing(_: Path) -> None: ...

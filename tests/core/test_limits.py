@@ -51,6 +51,11 @@ def test_a_limit_that_was_renamed_says_its_new_name() -> None:
         replace(LIMITS, lane_pause_s=1.0)  # type: ignore[call-arg]  # as above
 
 
+def test_a_limit_that_was_removed_says_what_to_use_instead() -> None:
+    with pytest.raises(TypeError, match="was removed: use address_share"):
+        Limits(unopened_per_address_max=3)  # type: ignore[call-arg]  # that it is refused is the claim
+
+
 def test_limits_cannot_be_changed_only_copied() -> None:
     with pytest.raises(FrozenInstanceError):
         LIMITS.rooms_max = 1  # type: ignore[misc]  # that it is refused is the claim

@@ -48,7 +48,8 @@ CALLS: Mapping[str, Mapping[str, str]] = {
         "latest_timeline": "player_timeline",
     },
     "players": {"list": "list_players", "get": "get_player"},
-    "access": {"ban_page": "list_bans", "ban": "ban", "unban": "unban", "sign_out": "sign_out"},
+    "bans": {"page": "list_bans"},
+    "access": {"ban": "ban", "unban": "unban", "sign_out": "sign_out"},
     "accounts": {
         "create": "create_account",
         "get": "get_account",

@@ -1,24 +1,28 @@
 """The API over TLS."""
 
 import asyncio
+from pathlib import Path
 
 import httpx
 import pytest
 
+from holdfast import Tls
 from holdfast.http.api import HttpApi, HttpLimits
 from holdfast.http.app import App
 from holdfast.http.serving import HttpServer
 from tests.deadlines import DEADLINE_S
 from tests.http.world import World
+from tests.server.certificates import Certificates
 from tests.transports.harness import client_context, server_context
 
 
-async def test_with_a_certificate_the_api_speaks_https(world: World) -> None:
-    api = HttpApi(port=0, ssl=server_context())
+async def test_with_a_certificate_the_api_speaks_https(world: World, tmp_path: Path) -> None:
+    certificates = Certificates(tmp_path)
+    api = HttpApi(port=0, tls=Tls(certificates.certificate, certificates.key))
     host, port = await api.open(world.backend.operations)
 
     try:
-        async with httpx.AsyncClient(verify=client_context(), trust_env=False) as client:
+        async with httpx.AsyncClient(verify=certificates.trust, trust_env=False) as client:
             answer = await client.get(f"https://{host}:{port}/livez")
             docs = await client.get(f"https://{host}:{port}/docs")
     finally:
@@ -31,6 +35,11 @@ async def test_with_a_certificate_the_api_speaks_https(world: World) -> None:
 
 async def test_without_one_it_speaks_http() -> None:
     assert HttpApi(port=0).scheme == "http"
+
+
+def test_a_context_instead_of_a_certificate_is_refused_with_what_to_use() -> None:
+    with pytest.raises(TypeError, match=r"`ssl` was removed: .*HttpApi\(tls="):
+        HttpApi(port=0, ssl=server_context())  # type: ignore[call-arg]  # that it is refused is the claim
 
 
 async def test_who_does_not_speak_tls_gets_no_answer(world: World) -> None:

@@ -80,6 +80,7 @@ async def test_a_client_that_comes_back_is_encrypted_again(world: World, certifi
         ({"server_key": "key"}, "tcps://"),
         ({"dialect": "holdfast.v1.json"}, "`codec`"),
         ({"compression": True}, "permessage-deflate"),
+        ({"resume": "state"}, "saved="),
     ],
 )
 def test_options_that_are_gone_say_what_to_use_instead(options: dict[str, Any], advice: str) -> None:

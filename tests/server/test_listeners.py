@@ -71,6 +71,11 @@ def test_each_way_out_is_one(tls: Tls) -> None:
         ({"recovery": "lazy"}, "Storage("),
         ({"too_many_sessions": "refuse"}, "Limits(sessions_policy="),
         ({"full_share": []}, "Limits(full_share="),
+        ({"random": None}, "MemoryServer"),
+        ({"now": None}, "MemoryServer"),
+        ({"wall": None}, "MemoryServer"),
+        ({"hashing": None}, "MemoryServer"),
+        ({"fatal": None}, "MemoryServer"),
     ],
 )
 def test_options_that_are_gone_say_what_to_use_instead(options: dict[str, Any], advice: str) -> None:

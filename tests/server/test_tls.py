@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 import holdfast
-from holdfast import Invalid, Limits, Server, Tcp, Tls, WebSocket
+from holdfast import HttpApi, Invalid, Limits, Server, Tcp, Tls, WebSocket
 from holdfast.sync import connect
 from holdfast.transports.port import DialError
 from tests.deadlines import DEADLINE_S
@@ -166,6 +166,29 @@ async def test_a_certificate_that_changed_is_noticed_without_a_word(
     async with asyncio.timeout(DEADLINE_S):
         while await seen(server, certificates) != certificates.shown():
             pass
+
+
+@pytest.mark.parametrize("limits", [Limits(), QUICK])
+async def test_a_certificate_that_only_the_http_api_has_is_renewed_too(
+    world: World, certificates: Certificates, tls: Tls, limits: Limits
+) -> None:
+    server = await world.serve(chat(), listen=[], http=HttpApi(port=0, tls=tls), limits=limits)
+    old = certificates.shown()
+    assert await seen(server, certificates, "http") == old
+
+    certificates.renew()
+    if limits is not QUICK:
+        server.reload_certificates()
+
+    async with asyncio.timeout(DEADLINE_S):
+        while await seen(server, certificates, "http") != certificates.shown():
+            pass
+
+
+def test_a_certificate_of_ports_and_api_is_watched_once(tls: Tls) -> None:
+    server = Server([chat()], listen=[WebSocket(tls=tls), Tcp(tls=tls)], http=HttpApi(tls=tls))
+
+    assert server.listeners.certificates == [tls]
 
 
 async def test_a_certificate_that_was_renewed_before_the_start_is_the_one_that_counts(

@@ -51,6 +51,8 @@ async def test_clients_come_back_to_a_server_that_crashed(silently: bool) -> Non
         await room.flush()
 
         server.crash(silently=silently)
+        with pytest.raises(RuntimeError, match="not running"):
+            _ = server.operate
         await asyncio.sleep(1.0)
         assert ada.connected is silently
         await server.start()

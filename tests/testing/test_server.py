@@ -142,3 +142,11 @@ def test_ids_follow_from_the_seed(is_same: bool) -> None:
             return ada.id, room.id
 
     assert (run(main(1)) == run(main(1 if is_same else 2))) is is_same
+
+
+@pytest.mark.parametrize("name", ["recovery", "too_many_sessions", "full_share"])
+def test_settings_that_are_gone_say_what_to_use_instead(name: str) -> None:
+    options: dict[str, Any] = {name: None}
+
+    with pytest.raises(TypeError, match=f"`{name}` was removed: it "):
+        MemoryServer([Chat], **options)

@@ -13,7 +13,7 @@ from typing import Any, NoReturn, get_args
 import click
 
 from holdfast import Tcp, Tls, WebSocket
-from holdfast.core.limits import RENAMED, Limits
+from holdfast.core.limits import REMOVED, RENAMED, Limits
 from holdfast.core.tokens import TOKEN_BYTES
 from holdfast.http.api import ApiKey, Scope
 from holdfast.logs.output import FORMATS, Format, set_up
@@ -174,6 +174,8 @@ def _assignment(text: str) -> tuple[str, Any]:
     name, value = name.strip().replace("-", "_"), value.strip()
     if name in RENAMED:
         raise ValueError(f"the limit {name} is now {RENAMED[name]}")
+    if name in REMOVED:
+        raise ValueError(f"the limit {name} was removed: {REMOVED[name]}")
     if name not in _LIMIT_TYPES:
         near = get_close_matches(name, _LIMIT_TYPES, n=1)
         advice = f"did you mean {near[0]}?" if near else "docs/guide/limits.md lists all of them."

@@ -168,8 +168,9 @@ def serve(  # noqa: PLR0913 - one parameter for each option
         store = store or parent.store
     if web is not None and no_http:
         raise click.UsageError("--web needs the HTTP port: remove --no-http.")
-    if store is None and context.get_parameter_source("recovery") is ParameterSource.COMMANDLINE:
-        raise click.ClickException("--recovery needs a store: add one, as in --store sqlite:game.db.")
+    for option in ("recovery", "takeover"):
+        if store is None and context.get_parameter_source(option) is ParameterSource.COMMANDLINE:
+            raise click.ClickException(f"--{option} needs a store: add one, as in --store sqlite:game.db.")
     secret = read_secret(secret_file)
     if context.get_parameter_source("drain") is ParameterSource.COMMANDLINE:
         limits = replace(limits, drain_s=drain)
@@ -253,9 +254,10 @@ def _reject_options(context: click.Context, game: str) -> None:
 
 def _api(host: str, port: int, tls: Tls | None, web: Path | None) -> HttpApi:
     # On loopback without TLS: the certificate is for another name, and nobody else is on the way.
-    ssl = None if tls is None or is_loopback(host) else tls.context
+    if is_loopback(host):
+        tls = None
     try:
-        return HttpApi(host, port, keys=read_api_keys(), ssl=ssl, web=web)
+        return HttpApi(host, port, keys=read_api_keys(), tls=tls, web=web)
     except ValueError as error:
         advice = f"set ${API_KEY_VARIABLE}" if web is None else "remove --web or --http-host"
         raise click.ClickException(f"{error} On the command line: {advice}.") from None

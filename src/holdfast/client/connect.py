@@ -58,6 +58,7 @@ def _codec(name: str) -> Codec:
 REMOVED = {
     "server_key": "encrypt TCP with TLS: connect to tcps://host:port, with `ssl` for a certificate of your own",
     "dialect": "use `codec`",
+    "resume": 'save the session in a file, as in connect(url, saved="ada.session")',
     "compression": "only WebSocket clients that offer permessage-deflate, as browsers do, are compressed",
 }
 """What to use instead of options that no longer exist."""

@@ -405,10 +405,12 @@ class Limits(
     """The limits of one server or client; pass a changed copy to widen or narrow them."""
 
     def __new__(cls, **values: Any) -> Self:
-        """Say the new name of a limit that was renamed."""
+        """Say the new name of a limit that was renamed, and what replaces one that was removed."""
         for name in values:
             if name in RENAMED:
                 raise TypeError(f"the limit `{name}` is now `{RENAMED[name]}`")
+            if name in REMOVED:
+                raise TypeError(f"the limit `{name}` was removed: {REMOVED[name]}")
         return super().__new__(cls)
 
     def __post_init__(self) -> None:
@@ -437,6 +439,10 @@ RENAMED = {
     "search_looked_max": "search_examined_max",
 }
 """Earlier names of limits."""
+REMOVED = {
+    "unopened_per_address_max": "use address_share, the part of unopened_max that one address may hold, as in 0.25",
+}
+"""What to use instead of limits that no longer exist."""
 
 # A bucket that never refills, or a window of 0, would stop everything.
 _ABOVE_ZERO = frozenset(

@@ -9,16 +9,17 @@ from dataclasses import dataclass
 from enum import Enum
 from importlib import import_module
 from pathlib import Path
-from ssl import SSLContext
 from typing import TYPE_CHECKING
 
 from holdfast.core.addresses import is_loopback
 from holdfast.core.limits import KIB, MIB
+from holdfast.core.removed import removed
 from holdfast.http.static import Folder
 
 if TYPE_CHECKING:
     # Not at run time: a command line that only needs the defaults would import the server.
     from holdfast.server.operations import Operations
+    from holdfast.transports.listeners import Tls
 
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 7778
@@ -146,6 +147,7 @@ def check_binding(host: str, *, has_keys: bool) -> None:
 class HttpApi:
     """The address to listen on, and the keys; raises `ValueError` if it would be open to everybody."""
 
+    @removed(ssl='give it the certificate itself, as in HttpApi(tls=Tls("cert.pem", "key.pem"))')
     def __init__(
         self,
         host: str = DEFAULT_HOST,
@@ -153,10 +155,10 @@ class HttpApi:
         *,
         keys: Sequence[ApiKey] = (),
         limits: HttpLimits | None = None,
-        ssl: SSLContext | None = None,
+        tls: "Tls | None" = None,
         web: Path | None = None,
     ) -> None:
-        """With an `ssl` context it serves https://; `tls.context` is that of the game's own ports.
+        """With a certificate it serves https://; it may be that of the game's own ports.
 
         `web` is a folder with a game's own pages, shown under /play to this machine only.
         """
@@ -170,13 +172,14 @@ class HttpApi:
         self._port = port
         self._keys = tuple(keys)
         self._limits = limits
-        self._ssl = ssl
+        self.tls = tls
+        """Its certificate, which the server renews with those of its ports."""
         self.web = web
         self._stop: Callable[[], Awaitable[None]] | None = None
 
     @property
     def scheme(self) -> str:
-        return "http" if self._ssl is None else "https"
+        return "http" if self.tls is None else "https"
 
     async def open(self, operations: "Operations") -> tuple[str, int]:
         """Start serving; returns the address. Raises `OSError` if it is in use."""
@@ -185,7 +188,8 @@ class HttpApi:
             folder = Folder(self.web, game_url=lambda: operations.node.settings().urls.get("websocket", ""))
         # By name, so that they are imported now, and not with this module.
         app = import_module("holdfast.http.app").App(operations, self._keys, self._limits, folder=folder)
-        server = import_module("holdfast.http.serving").HttpServer(app, self._host, self._port, ssl=self._ssl)
+        ssl = None if self.tls is None else self.tls.context
+        server = import_module("holdfast.http.serving").HttpServer(app, self._host, self._port, ssl=ssl)
         await server.start()
         self._stop = server.stop
         address: tuple[str, int] = server.address

@@ -10,7 +10,7 @@ from holdfast.server.compose import ServerParts
 from holdfast.server.operate.node import NodeOverview, limits_in_force, store_kind
 from holdfast.server.operate.rooms import RoomOperations
 from holdfast.server.operate.sessions import AccountOperations, PlayerOperations, SessionOperations
-from holdfast.transports.listeners import Listeners
+from holdfast.transports.listeners import Listeners, Tls
 
 
 class Operations:
@@ -42,6 +42,7 @@ class Operations:
         )
         self.players = PlayerOperations(parts.sessions, parts.rooms)
         self.access = parts.access
+        self.bans = parts.access.bans
         self.accounts = AccountOperations(settings.authenticators, parts.access.sign_out)
         self.placements = parts.placements
         self.node = NodeOverview(
@@ -65,6 +66,10 @@ class OperatorApi(Protocol):
     @property
     def scheme(self) -> str:
         """The scheme of its URL: "http" or "https"."""
+
+    @property
+    def tls(self) -> Tls | None:
+        """Its certificate, if it has one: the server reloads it when its files change."""
 
     async def open(self, operations: Operations) -> tuple[str, int]:
         """Start serving; returns the address."""

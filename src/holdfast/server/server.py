@@ -52,7 +52,14 @@ SUBPROTOCOLS = tuple(Subprotocol(codec.name, codec.text) for codec in CODECS.val
 
 _SECRET_KEY = "secret/guests"  # noqa: S105 - a key in the store, not a secret
 _LISTEN = "it belongs to what listens, as in listen=[WebSocket({0}), Tcp({0})]"
+REMOVED_SETTINGS = {
+    "full_share": 'it is a limit, as in limits=Limits(full_share=("198.51.100.0/24",))',
+    "too_many_sessions": 'it is a limit, as in limits=Limits(sessions_policy="refuse")',
+    "recovery": 'it belongs to the store, as in store=Storage("sqlite:game.db", recovery="lazy")',
+}
+"""What to use instead of settings that `MemoryServer` had too."""
 _REMOVED = {
+    **REMOVED_SETTINGS,
     **{name: _LISTEN.format(f"{name}=…") for name in ("host", "tls", "trusted_proxies", "proxy_protocol", "insecure")},
     "port": "say what listens, as in listen=[WebSocket(port=7777), Tcp(port=7779)]; listen=[] opens nothing",
     "tcp_port": "say what listens, as in listen=[WebSocket(port=7777), Tcp(port=7779)]; listen=[] opens nothing",
@@ -60,9 +67,7 @@ _REMOVED = {
     "compression": "it belongs to what listens, as in listen=[WebSocket(compression=True)]",
     "tcp_key": 'encrypt TCP with TLS, as in listen=[Tcp(tls=Tls("cert.pem", "key.pem"))]; clients use tcps://host:port',
     "tcp_plain": "a port with TLS accepts encrypted connections only; one without needs insecure=True in public",
-    "full_share": 'it is a limit, as in limits=Limits(full_share=("198.51.100.0/24",))',
-    "too_many_sessions": 'it is a limit, as in limits=Limits(sessions_policy="refuse")',
-    "recovery": 'it belongs to the store, as in store=Storage("sqlite:game.db", recovery="lazy")',
+    **dict.fromkeys(("random", "now", "wall", "hashing", "fatal"), "tests use holdfast.testing.MemoryServer"),
     "takeover": 'it belongs to the store, as in store=Storage("sqlite:game.db", takeover=True)',
 }
 
@@ -159,6 +164,7 @@ class Server:
             (WebSocket(), Tcp()) if listen is None else listen,
             self._transport_limits,
             certificate_check_s=self.limits.certificate_check_s,
+            http_tls=None if http is None else http.tls,
         )
         """Its ports."""
         self._parts: ServerParts | None = None

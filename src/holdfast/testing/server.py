@@ -13,13 +13,14 @@ from holdfast.client.connect import connect
 from holdfast.client.session import ClientSession
 from holdfast.core.limits import Limits
 from holdfast.core.placement import Queue
+from holdfast.core.removed import removed
 from holdfast.core.room import Room
 from holdfast.identity.port import Approach, Authenticator, Identity, NotAuthentic
 from holdfast.schemas.frames import Auth
 from holdfast.schemas.requests import Create
 from holdfast.server.context import Environment
 from holdfast.server.rooms.effects import Carry
-from holdfast.server.server import SUBPROTOCOLS, Server, Storage
+from holdfast.server.server import REMOVED_SETTINGS, SUBPROTOCOLS, Server, Storage
 from holdfast.stores.port import Store
 from holdfast.testing.clock import Machine
 from holdfast.testing.network import Dialer, Link, Network
@@ -162,6 +163,7 @@ class MemoryServer(Server):
     It runs on a machine of its own, which can crash: `server.crash()`, then `await server.start()` again.
     """
 
+    @removed(**REMOVED_SETTINGS)
     def __init__(
         self,
         rooms: Iterable[type[Room[Any]]],
@@ -267,7 +269,7 @@ class MemoryServer(Server):
         Context().run(self._lose_links, silently=silently)
         if self._store is not None:
             self._store.crash()
-        self._parts = None
+        self._parts = self._operations = None
         self._is_stopping = False
 
     def _lose_links(self, *, silently: bool) -> None:

@@ -28,8 +28,8 @@ _EVERYWHERE = {"0.0.0.0", "::"}  # noqa: S104  # nosec
 class Tls:
     """A certificate chain and its key, as PEM files. Supports TLS 1.3, and 1.2 without its CBC suites.
 
-    Give it to `WebSocket(tls=…)` and `Tcp(tls=…)`, and its `context` to `HttpApi(ssl=…)`. When the files change, new
-    handshakes use the new certificate; open connections are not affected.
+    Give it to `WebSocket(tls=…)`, `Tcp(tls=…)` and `HttpApi(tls=…)`. When the files change, new handshakes use the new
+    certificate; open connections are not affected.
     """
 
     def __init__(self, certificate: str | os.PathLike[str], key: str | os.PathLike[str]) -> None:
@@ -202,8 +202,16 @@ Listen = WebSocket | Tcp
 class Listeners:
     """Opens and closes the ports of one server, and reloads renewed certificates."""
 
-    def __init__(self, listen: Iterable[Listen], limits: TransportLimits, *, certificate_check_s: float) -> None:
+    def __init__(
+        self,
+        listen: Iterable[Listen],
+        limits: TransportLimits,
+        *,
+        certificate_check_s: float,
+        http_tls: Tls | None = None,
+    ) -> None:
         self.listen = tuple(listen)
+        self._http_tls = http_tls
         self._limits = limits
         self._certificate_check_s = certificate_check_s
         self._open: list[Listener] = []
@@ -220,7 +228,9 @@ class Listeners:
 
     @property
     def certificates(self) -> list[Tls]:
-        return list(dict.fromkeys(each.tls for each in self.listen if each.tls is not None))
+        """Those of the ports and of the HTTP API, each once."""
+        used = [*(each.tls for each in self.listen), self._http_tls]
+        return list(dict.fromkeys(tls for tls in used if tls is not None))
 
     def directions(self, host: str) -> str:
         """Where the pages of this server are, for a browser that requested this `Host`."""

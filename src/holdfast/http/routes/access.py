@@ -23,7 +23,7 @@ _TICKET = {"player": "ada", "roles": ["tester"], "ttl_s": 30}
 @route(get, _BANS, "bans", "List bans", Scope.ADMIN, "expired")
 async def list_bans(server: Server, params: NamedDependency[PageQuery]) -> BanPage:
     """The bans in force; an `until` of 0 means permanent."""
-    return server.access.bans.page(params.limit, params.cursor)
+    return server.bans.page(params.limit, params.cursor)
 
 
 @route(
