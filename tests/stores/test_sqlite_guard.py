@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from holdfast.stores import ABSENT, Broken, SqliteStore, Write
+from holdfast.stores.sqlite import guard
 from holdfast.stores.sqlite.guard import FileGuard
 from tests.deadlines import DEADLINE_S
 
@@ -176,6 +177,22 @@ async def test_whatever_is_done_to_the_files_of_an_open_store_is_noticed(
         watch.look()
 
     assert str(file) in str(caught.value)
+
+
+@pytest.mark.parametrize("opener", ["connect", "connect_immutable"])
+async def test_a_file_that_cannot_be_opened_for_a_moment_is_examined_later(
+    watch: Watch, file: Path, opener: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_descriptors(*_: object, **__: object) -> None:
+        raise sqlite3.OperationalError("unable to open database file")
+
+    overwrite_the_middle(file)
+    with monkeypatch.context() as shortage:
+        shortage.setattr(guard, opener, no_descriptors)
+        watch.look()
+
+    with pytest.raises(Broken, match="was overwritten"):
+        watch.look()
 
 
 async def test_damage_that_a_call_finds_is_the_store_s_failure_too(file: Path) -> None:

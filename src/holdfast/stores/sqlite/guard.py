@@ -9,7 +9,7 @@ log has no locks, so it can be read.
 import os
 import sqlite3
 import sys
-from contextlib import closing, suppress
+from contextlib import closing
 from pathlib import Path
 
 from holdfast.stores.port import Broken
@@ -79,10 +79,14 @@ class FileGuard:
         if is_shorter:
             self._check_shorter(connection, found.st_size)
         if found.st_mtime_ns != self._written_at:
-            self._examine()
             is_ours = not self._written_at or has_written or found.st_size > _THOROUGH_BYTES_MAX
-            if is_shorter or not is_ours:
-                self._examine_pages()
+            try:
+                self._examine()
+                if is_shorter or not is_ours:
+                    self._examine_pages()
+            except sqlite3.OperationalError:
+                # It cannot be opened at the moment, for want of descriptors for example: the next call examines it.
+                return
         self._size, self._written_at = found.st_size, found.st_mtime_ns
 
     def _same(self, file: Path) -> os.stat_result:
@@ -141,7 +145,7 @@ class FileGuard:
 
     def _examine_pages(self) -> None:
         """Another program has written to the file: a checkpoint, or damage."""
-        with suppress(sqlite3.OperationalError), closing(connect(self._path, busy_s=0.0)) as connection:
+        with closing(connect(self._path, busy_s=0.0)) as connection:
             try:
                 found = connection.execute("PRAGMA quick_check(1)").fetchall()
             except sqlite3.OperationalError:
