@@ -1,5 +1,6 @@
 """The commands that operate a running node, against a real one with its HTTP API."""
 
+import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
@@ -100,6 +101,20 @@ async def test_a_node_that_is_not_there_is_said_to_be(operator: Operator) -> Non
 
     assert result.exit_code == 1
     assert "No node answers at http://127.0.0.1:9" in result.stderr
+
+
+@pytest.mark.parametrize("answer", ["[]", "3", "{}", '{"version": 1}', '{"rooms": [1]}', "<html>"])
+async def test_a_server_that_is_no_node_is_said_to_be_none(operator: Operator, answer: str) -> None:
+    async def respond(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(f"HTTP/1.0 200 OK\r\nContent-Length: {len(answer)}\r\n\r\n{answer}".encode())
+        writer.close()
+
+    async with await asyncio.start_server(respond, "127.0.0.1", 0) as other:
+        url = f"http://127.0.0.1:{other.sockets[0].getsockname()[1]}"
+        result = await operator.run("rooms", "list", "--url", url)
+
+    assert (result.exit_code, result.stderr) == (1, f"Error: The server at {url} is not a Holdfast node.\n")
 
 
 async def test_a_wrong_key_is_refused_and_nothing_is_shown() -> None:

@@ -131,6 +131,13 @@ def test_an_exception_without_its_secrets_is_text_too(programs: Written) -> None
     assert failure["exception"].endswith("\nValueError: nobody is called ***")
 
 
+def test_a_field_named_exception_stays_as_it_is(programs: Written) -> None:
+    log.warning("odd", exception="ValueError")
+
+    (line,) = programs.objects
+    assert line["exception"] == "ValueError"
+
+
 def test_fields_do_not_take_the_place_of_the_line_s_own(programs: Written) -> None:
     log.warning("odd", time=1, logger="x")
 

@@ -53,10 +53,15 @@ class Node:
                 f"No node answers at {self.url} ({reason}). Is `holdfast serve` running, with its HTTP API? "
                 "Give its address with --url."
             ) from None
+        if not text:
+            return None
         try:
-            return json.loads(text) if text else None
+            content = json.loads(text)
         except ValueError:
-            raise click.ClickException(f"The server at {self.url} is not a Holdfast node.") from None
+            raise self._not_holdfast() from None
+        if not isinstance(content, dict):
+            raise self._not_holdfast()
+        return content
 
     def items(self, *path: str, query: Mapping[str, Any], limit: int | None) -> list[dict[str, Any]]:
         """The items of a list: up to a limit, page by page, or all of a list that has no pages."""
@@ -65,10 +70,16 @@ class Node:
         while True:
             place = {} if limit is None else {"limit": min(limit - len(found), _PAGE), "cursor": cursor}
             page = self.ask("GET", *path, query={**query, **place})
-            found += next(value for value in page.values() if isinstance(value, list))
+            items = next((value for value in (page or {}).values() if isinstance(value, list)), None)
+            if items is None or not all(isinstance(item, dict) for item in items):
+                raise self._not_holdfast()
+            found += items
             cursor = page.get("cursor", "")
             if not cursor or limit is None or len(found) >= limit:
                 return found[:limit]
+
+    def _not_holdfast(self) -> click.ClickException:
+        return click.ClickException(f"The server at {self.url} is not a Holdfast node.")
 
 
 def _problem(error: HTTPError) -> str:

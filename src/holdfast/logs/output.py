@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from holdfast.logs.lines import render
+from holdfast.logs.lines import Block, render
 
 Format = Literal["console", "json"]
 FORMATS: tuple[str, ...] = get_args(Format)
@@ -57,8 +57,8 @@ class JsonFormatter(logging.Formatter):
             record.exc_text = self.formatException(record.exc_info)
         if record.exc_text:
             line["exception"] = record.exc_text
-        elif "exception" in line:
-            line["exception"] = "\n".join(line["exception"])
+        elif isinstance(block := line.get("exception"), Block):
+            line["exception"] = "\n".join(block)
         # In ASCII: whatever players write, a line is one line.
         return json.dumps(line, default=str)
 
