@@ -105,8 +105,8 @@ fmt: $(NODE_MODULES) ## format, and fix what can be fixed
 docs: $(NODE_MODULES) ## build the guides and the reference into build/docs; a broken link fails
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
 		--no-build-isolation --editable '.[docs]'
-	web/npm --prefix docs install --no-save --silent --no-progress
-	web/npm --prefix docs run reference --silent -- --logLevel Warn
+	web/npm --prefix web/reference install --no-save --silent --no-progress
+	web/npm --prefix web/reference run reference --silent -- --logLevel Warn
 	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going docs build/docs
 	@echo "Open build/docs/index.html"
 
@@ -141,6 +141,6 @@ bench: $(STAMP) ## measure what docs/benchmarks.md says (a few minutes, on a qui
 	$(BIN)/python benchmarks/held.py
 
 clean: ## remove .venv, caches and builds
-	rm -rf node_modules docs/node_modules docs/reference/typescript clients/js/dist src/holdfast/http/site src/holdfast/cli/demo/site
+	rm -rf node_modules web/reference/node_modules docs/reference/typescript clients/js/dist src/holdfast/http/site src/holdfast/cli/demo/site
 	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -8,7 +8,7 @@ import holdfast
 project = "Holdfast"
 version = release = holdfast.__version__
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
-exclude_patterns = ["images", "node_modules", "reference/typescript/index.md"]
+exclude_patterns = ["images", "reference/typescript/index.md"]
 html_theme = "furo"
 html_title = f"Holdfast {version}"
 html_show_copyright = html_show_sphinx = False

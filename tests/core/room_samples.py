@@ -81,10 +81,8 @@ R = TypeVar("R", bound=Room[Any])
 
 def hosted(room_type: type[R]) -> tuple[R, Desk]:
     desk = Desk()
-    context = RoomContext("r-1", Limits(), Random(1))
-    context.commands = RoomCommands(
-        **{field.name: getattr(desk, field.name) for field in dataclasses.fields(RoomCommands)}
-    )
+    commands = RoomCommands(**{field.name: getattr(desk, field.name) for field in dataclasses.fields(RoomCommands)})
+    context = RoomContext("r-1", Limits(), Random(1), listed=desk.listed, make_commands=lambda: commands)
     context.listing.happened(RoomStep.ACTIVATED)
     desk.room = room = room_type(context)
     return room, desk

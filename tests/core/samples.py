@@ -47,7 +47,7 @@ def _unused(*_: Any) -> None:
 
 def a_handle(**calls: Any) -> RoomHandle:
     """A room in which nothing can be done but these calls."""
-    names = ["deliver", "refuse", "deliver_latest", "has_read", "let_finish", "dropped", "returned", "leave", "free"]
+    names = ["deliver", "refuse", "deliver_latest", "has_read", "dropped", "returned", "leave", "free"]
     return RoomHandle(id="r-1", kind="arena", is_saved=False, **(dict.fromkeys(names, _unused) | calls))
 
 
@@ -86,6 +86,9 @@ class Mailbox:
         raise NotImplementedError
 
     def record(self) -> None:
+        raise NotImplementedError
+
+    def record_version(self) -> tuple[int, ...]:
         raise NotImplementedError
 
 

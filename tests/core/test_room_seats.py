@@ -1,5 +1,6 @@
 """Who is in a room and who may come in."""
 
+import gc
 import sys
 from collections.abc import Callable
 from types import FrameType
@@ -198,6 +199,8 @@ def steps_of_a_join(players: int) -> int:
         return count
 
     former = sys.gettrace()
+    # A collection would run the callbacks of others.
+    gc.disable()
     sys.settrace(count)
     try:
         ada = seated(room, "ada")
@@ -205,6 +208,7 @@ def steps_of_a_join(players: int) -> int:
         context_of(room).seats.remove(seat_of(ada))
     finally:
         sys.settrace(former)
+        gc.enable()
     return steps
 
 

@@ -10,7 +10,9 @@ from tests.deadlines import DEADLINE_S
 from tests.forking import forked
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+# What `make docs` makes from the JavaScript client is not ours to check.
+MADE = ROOT / "docs" / "reference" / "typescript"
+PAGES = [ROOT / "README.md", *sorted(page for page in (ROOT / "docs").rglob("*.md") if MADE not in page.parents)]
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 FENCED = re.compile(r"^```.*?^```", re.MULTILINE | re.DOTALL)
 CODE = re.compile(r"```.*?```|`[^`]*`", re.DOTALL)

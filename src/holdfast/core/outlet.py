@@ -74,3 +74,6 @@ class Outlet(Protocol):
 
     def record(self) -> ChannelRecord | None:
         """Both streams as they are saved; None for an agent, who has none."""
+
+    def record_version(self) -> tuple[int, ...]:
+        """Differs when `record` does, and is cheap; empty for an agent."""

@@ -188,7 +188,7 @@ class Room(Generic[D]):
         if context.phase == "lobby":
             context.phase = "playing"
             context.commands.started()
-            context.commands.listed()
+            context.listed()
             context.commands.follow(self.on_start)
 
     def end(self) -> None:
@@ -197,7 +197,7 @@ class Room(Generic[D]):
         if context.phase != "playing":
             return
         context.phase = "lobby"
-        context.commands.listed()
+        context.listed()
         failures: list[Exception] = []
         for seat in context.seats.occupied:
             if seat.state is not SeatState.TAKEN:

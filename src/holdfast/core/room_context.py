@@ -52,8 +52,6 @@ class RoomCommands:
     started: Callable[[], None]
     """A round has begun."""
     close: Callable[[], None]
-    listed: Callable[[], None]
-    """What the directory shows of the room has changed."""
     update: Callable[[Update], None]
     name_host: Callable[[Player[Any] | None], None]
 
@@ -224,17 +222,26 @@ class RoomContext:
     """Everything about a room that is not the game's. The room refers to it; games do not see it."""
 
     __slots__ = (
-        *("commands", "host", "is_locked", "listing", "objects", "phase", "properties", "random", "room_id", "seats"),
-        *("successor",),
+        *("_commands", "_make_commands", "host", "is_locked", "listed", "listing", "objects", "phase", "properties"),
+        *("random", "room_id", "seats", "successor"),
     )
 
-    commands: RoomCommands
-    """Set once the server is ready to carry them out."""
-
-    def __init__(self, room_id: str, limits: Limits, random: "Random") -> None:
+    def __init__(
+        self,
+        room_id: str,
+        limits: Limits,
+        random: "Random",
+        *,
+        listed: Callable[[], None],
+        make_commands: Callable[[], RoomCommands],
+    ) -> None:
         self.room_id = room_id
         self.random = random
-        self.seats = Seats(lambda: self.commands.listed())  # noqa: PLW0108 - the commands are set later
+        self.listed = listed
+        """Called when what the directory shows of the room has changed."""
+        self._make_commands = make_commands
+        self._commands: RoomCommands | None = None
+        self.seats = Seats(listed)
         self.listing = RoomListing()
         self.properties = PropertyDict({}, self.entry_changed)
         self.objects: Ownership[Any] = Ownership(limits)
@@ -243,6 +250,13 @@ class RoomContext:
         """The player with the host's role; theirs until they leave for good."""
         self.successor = ""
         self.is_locked = False
+
+    @property
+    def commands(self) -> RoomCommands:
+        """Made when the game first gives one: many rooms never do."""
+        if self._commands is None:
+            self._commands = self._make_commands()
+        return self._commands
 
     @property
     def is_closing(self) -> bool:
@@ -255,4 +269,4 @@ class RoomContext:
     def entry_changed(self) -> None:
         """The game changed what the directory shows of the room."""
         self.listing.version += 1
-        self.commands.listed()
+        self.listed()

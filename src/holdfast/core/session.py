@@ -113,7 +113,7 @@ class Session:
         *("signed_in_at", "state", "tokens", "wrong_guesses"),
     )
 
-    def __init__(  # noqa: PLR0915 - one call site; all but the first two by keyword
+    def __init__(  # noqa: PLR0915 - all but the first two by keyword
         self,
         session_id: SessionId,
         player_id: PlayerId,
@@ -369,8 +369,6 @@ class RoomHandle:
     """Give the room an unreliable message, if it is free to take one."""
     has_read: Callable[["Seat"], None]
     """The client has acknowledged something: messages of its own may have waited for that."""
-    let_finish: Callable[["Seat"], None]
-    """Every message that waits has its turn, even if the client reads nothing any more."""
     dropped: Callable[["Seat"], None]
     returned: Callable[["Seat", bool], None]
     """The session has a connection again; with True, its stream begins anew."""
@@ -430,7 +428,7 @@ class Player(Generic[D]):
 
     @property
     def owned(self) -> AbstractSet[str]:
-        """The ids of the objects that the player owns; see `Room.own`."""
+        """The ids of the objects that the player owns now; ask again after `Room.own`."""
         return self._holdfast_seat.owned
 
     @property

@@ -136,7 +136,7 @@ class Lineage:
 
     def restore(self, name: str, forks: Iterable[Fork]) -> None:
         self.name = name
-        self.forks = tuple(forks)[-self._forks_max :]
+        self.forks = self._newest(tuple(forks))
 
     @property
     def is_forked(self) -> bool:
@@ -146,7 +146,10 @@ class Lineage:
     def fork(self, fork: Fork) -> None:
         """The server restarted. Only the first time counts: the client has received nothing since."""
         if not self.is_forked:
-            self.forks = (*self.forks, fork)[-self._forks_max :]
+            self.forks = self._newest((*self.forks, fork))
+
+    def _newest(self, forks: tuple[Fork, ...]) -> tuple[Fork, ...]:
+        return forks[max(0, len(forks) - self._forks_max) :]
 
     def confirmed(self) -> None:
         """The client has sent something since it received the present lineage."""

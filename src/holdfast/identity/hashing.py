@@ -40,7 +40,7 @@ class Hashing(Protocol):
         """Whether the hash was made with other settings than ours."""
 
     def close(self) -> None:
-        """No more passwords will be hashed."""
+        """Give up threads and memory until the next password."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +63,8 @@ class Argon2Hashing:
         self._settings = settings
         self._in_all_max = limits.password_checks_max + limits.password_checks_waiting_max
         self._in_all = 0
-        self._threads = ThreadPoolExecutor(limits.password_checks_max, "holdfast passwords")
+        self._threads_max = limits.password_checks_max
+        self._threads: ThreadPoolExecutor | None = None
 
     @cached_property
     def _hasher(self) -> "PasswordHasher":
@@ -104,13 +105,17 @@ class Argon2Hashing:
             return True
 
     def close(self) -> None:
-        # The threads end when they are done with what they do.
-        self._threads.shutdown(wait=False, cancel_futures=True)
+        threads, self._threads = self._threads, None
+        if threads is not None:
+            # They end when they are done with what they do.
+            threads.shutdown(wait=False, cancel_futures=True)
 
     async def _in_thread(self, work: Callable[[], T]) -> T:
         if self._in_all >= self._in_all_max:
             raise Busy("too many passwords are being checked at the moment", _RETRY_AFTER_S)
         self._in_all += 1
+        if self._threads is None:
+            self._threads = ThreadPoolExecutor(self._threads_max, "holdfast passwords")
         try:
             return await asyncio.get_running_loop().run_in_executor(self._threads, work)
         finally:

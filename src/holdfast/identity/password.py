@@ -79,7 +79,8 @@ class Password:
         self._use(context)
 
     async def close(self) -> None:
-        self._hashing.close()
+        if self._own_hashing is None:
+            self._hashing.close()
 
     # Signing in
 

@@ -69,6 +69,9 @@ class Inbox:
     def record(self) -> None:
         """Agents' messages are not saved."""
 
+    def record_version(self) -> tuple[int, ...]:
+        return ()
+
     def finish(self, farewell: Message) -> None:
         self.farewell = farewell
         self._arrived.set()

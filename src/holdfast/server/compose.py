@@ -1,4 +1,4 @@
-"""Composes a server: every part is given what it needs here. Only `server.py` imports this file.
+"""Composes a server: every part is given what it needs here. Only `server.py` and `operations.py` import this file.
 
 `_order_listeners` sets the order in which the parts handle a lost connection, a drop and an end.
 """

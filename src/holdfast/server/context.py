@@ -7,7 +7,8 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from heapq import heapify, heappop, heappush, nsmallest
+from heapq import heapify, heappop, heappush
+from itertools import islice
 from random import Random, SystemRandom
 
 from msgspec import structs
@@ -23,6 +24,8 @@ log = get_logger("holdfast.server")
 
 _ALARM_WINDOW_S = 1.0
 _DEADLINES_MIN = 1024
+# Names read at a time while a page is collected.
+_NAMES_AT_ONCE = 500
 
 
 def end_process(error: Exception) -> None:
@@ -206,6 +209,15 @@ class Context:
 
 def page_of(names: Iterable[str], limit: int, cursor: str) -> tuple[list[str], str]:
     """The next `limit` names after `cursor`, each once, and the cursor of the next page; empty if this is the last."""
-    # A few of very many: sorting them all would take longer.
-    page = nsmallest(limit + 1, {name for name in names if name > cursor})
+    # Many are read and few are taken: sorting or collecting them all would block the event loop.
+    page: list[str] = []
+    names = iter(names)
+    while some := list(islice(names, _NAMES_AT_ONCE)):
+        if len(page) <= limit:
+            near = [name for name in some if name > cursor]
+        else:
+            last = page[-1]
+            near = [name for name in some if cursor < name < last]
+        if near:
+            page = sorted({*page, *near})[: limit + 1]
     return page[:limit], page[limit - 1] if len(page) > limit else ""

@@ -2,9 +2,10 @@
 
 import pytest
 
-from holdfast import NotFound, Refused, RoomLocked, SeatLeft, Throttled
+from holdfast import NotFound, Player, PlayerData, Refused, Room, RoomLocked, SeatLeft, Throttled
 from holdfast.core.errors import AlreadySeated, Duplicate, Invalid, WrongPassword
 from holdfast.schemas.room import RoomInfo
+from holdfast.testing import FaultyStore
 from tests.server.directory.seats import (
     a_room,
     arena,
@@ -66,6 +67,32 @@ async def test_a_code_is_forgotten_with_its_room() -> None:
 
         with pytest.raises(NotFound):
             await ada.join(code=info.code)
+
+
+@pytest.mark.parametrize("durability", ["memory", "commit"])
+@in_virtual_time
+async def test_a_room_that_closes_when_somebody_joins_or_updates_it_answers_them(durability: str) -> None:
+    class Brief(Room[PlayerData]):
+        kind = "brief"
+
+        def on_join(self, player: Player[PlayerData]) -> None:
+            if player.id != "host":
+                self.close()
+
+        def on_update(self) -> None:
+            self.close()
+
+    Brief.durability = durability  # type: ignore[assignment]
+    async with served(Brief, store=FaultyStore()) as server:
+        host, ada = await connected(server, "host", "ada")
+
+        joined = await ada.join((await host.create("brief")).id)
+        made = await ada.join_or_create("brief")
+        seat = await host.join_or_create("brief")
+        updated = await seat.update(name="new")
+
+        await until(lambda: all(room.left is not None for room in (joined, made, seat)))
+        assert updated.status == "ended"
 
 
 # With a password

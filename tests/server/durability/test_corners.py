@@ -7,6 +7,8 @@ import msgspec
 import pytest
 
 from holdfast import Effect, Message, Parts, Player, Refused, SeatLeft
+from holdfast.core.session import seat_of
+from holdfast.server.durability.gate import GatedOutlet
 from tests.server.durability.bench import Bench, a_moment, in_virtual_time, until
 from tests.server.durability.rooms import Board, Do, Hero, Said, Say, Table, table
 
@@ -92,6 +94,67 @@ async def test_what_could_not_be_read_again_does_not_count_as_saved(mistake: str
         assert heard == []
         assert ada.texts == ["ada:too early", "ada:now"]
         assert bench.room(ada).state.said == ["ada:now"]
+
+
+@pytest.mark.parametrize("mistake", [None, "ada"])
+@in_virtual_time
+async def test_data_that_cannot_be_read_again_is_found_whatever_bytes_it_has(
+    mistake: Any,
+) -> None:
+    class Careless(Table):
+        def err(self, player: Player[Hero]) -> None:
+            player.send(Said("too early"))
+            player.data = mistake
+
+        def repair(self, player: Player[Hero]) -> None:
+            player.data = Hero(7)
+
+    async with Bench(table(Careless)) as bench:
+        ada = await bench.sit("ada")
+        await ada.send(Do("err"))
+        await a_moment(5.0)
+        heard = list(ada.texts)
+        await ada.send(Do("repair"))
+        await ada.has_heard("too early")
+
+        await bench.restart()
+        await ada.back()
+
+        assert heard == []
+        assert bench.room(ada).player("ada").data == Hero(7)
+
+
+@in_virtual_time
+async def test_a_backlog_is_encoded_when_it_changes_not_with_every_commit(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with Bench(table()) as bench:
+        ada, bob = await bench.sit("ada"), await bench.sit("bob")
+        bench.link(bob).cut()
+        await ada.send(*(Say("x" * 100) for _ in range(50)))
+        await ada.room.flush()
+        outlet = seat_of(bench.room(ada).player("bob")).outlet
+        record, encoded = GatedOutlet.record, 0
+
+        def counted(each: GatedOutlet) -> Any:
+            nonlocal encoded
+            encoded += each is outlet
+            return record(each)
+
+        monkeypatch.setattr(GatedOutlet, "record", counted)
+
+        await ada.send(*(Do("glimpse", ["x"]) for _ in range(3)))
+        await ada.room.flush()
+        untouched = encoded
+        await ada.send(Say("one more"))
+        await ada.room.flush()
+        touched = encoded
+        bench.crash()
+        await bench.start()
+        await ada.back()
+        await bob.back()
+        await bob.has_heard("ada:one more")
+
+        assert (untouched, touched) == (0, 1)
+        assert bob.texts == [*["ada:" + "x" * 100] * 50, "ada:one more"]
 
 
 @in_virtual_time

@@ -69,7 +69,7 @@ class AccessRecords:
                 await self._write(store)
         except Broken as error:
             self._fatal(error)
-        except Exception as error:  # noqa: BLE001 - logged, counted, contained; waiters get the error
+        except Exception as error:  # noqa: BLE001 - logged, counted, contained; waiters give up after a while
             self._faults.report("saving a ban or a sign-out", error)
         finally:
             self._writing = None

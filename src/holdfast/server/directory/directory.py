@@ -410,7 +410,8 @@ class Directory:
         if not self._sessions.of_player(player_id):
             # Without a session, the seats that they reserved are freed, except those of a placement.
             for room_id in self.reserved.rooms(player_id):
-                self._runners[room_id].reservations.maker_gone(player_id)
+                if (runner := self._runners.get(room_id)) is not None:
+                    runner.reservations.maker_gone(player_id)
 
     def _not_in(self, runner: RoomRunner, player_id: str) -> None:
         others = tuple(each for each in self._of_player.get(player_id, ()) if each is not runner)

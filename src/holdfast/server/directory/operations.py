@@ -148,7 +148,7 @@ class DirectoryOperations:
             raise NotSeated("this session has no seat to leave")
         runner = self._doors[session] = self._rooms.runner(seat.room.id)
         runner.persistence.leaving(session)
-        seat.room.let_finish(seat)
+        runner.delivery.let_finish(seat)
         await runner.call(runner.free, seat, Reason.LEFT)
 
     async def reserve(self, session: Session, request: Reserve) -> ReservationInfo:
@@ -242,7 +242,7 @@ class DirectoryOperations:
         return self._shown(session, runner)
 
     def _shown(self, session: Session, runner: RoomRunner) -> RoomInfo:
-        return self._rooms.index.visible_to(session.player_id).show(runner.room.id)
+        return self._rooms.index.visible_to(session.player_id).show(runner)
 
     def table(self) -> dict[str, Operation]:
         return {

@@ -133,7 +133,9 @@ class RoomIndex:
                 visible=viewer,
             )
             for row in found.rows:
-                info = self._runners[row.id].entry.info(sees_code=True) if viewer is None else viewer.show(row.id)
+                info = (
+                    self._runners[row.id].entry.info(sees_code=True) if viewer is None else viewer.show_listed(row.id)
+                )
                 bytes_left -= size_of(info)
                 if bytes_left < 0 and last is not None:
                     # As many as fit in one answer.

@@ -81,9 +81,12 @@ class Viewer:
             or self._player_id in runner.seats.reservations
         )
 
-    def show(self, room_id: str) -> RoomInfo:
-        """The room as the player sees it."""
-        runner = self._runners[room_id]
+    def show_listed(self, room_id: str) -> RoomInfo:
+        """A room of the index as the player sees it."""
+        return self.show(self._runners[room_id])
+
+    def show(self, runner: RoomRunner) -> RoomInfo:
+        """The room as the player sees it, also when it has just ended."""
         return runner.entry.info(sees_code=self._knows(runner))
 
 
@@ -235,7 +238,7 @@ class Watches:
                 continue
             if row is not None and watch.query.matches(row, now) and watch.viewer(row):
                 watch.known.add(room_id)
-                changed.append(watch.viewer.show(room_id))
+                changed.append(watch.viewer.show_listed(room_id))
             elif is_known:
                 watch.known.discard(room_id)
                 removed.append(room_id)

@@ -122,6 +122,11 @@ class GatedOutlet(ChannelOutlet):
             channel.overflowed,
         )
 
+    def record_version(self) -> tuple[int, ...]:
+        leaving, applied = len(self._leaving), max(self._leaving_applied, self.channel.applied)
+        number, generation, last_seq, kept, _, _, overflowed = super().record_version()
+        return (number, generation, last_seq + leaving, kept + leaving, applied, self._is_finished, overflowed)
+
     def release(self) -> None:
         """The commit has succeeded: the messages and the acknowledgement may leave."""
         channel = self.channel

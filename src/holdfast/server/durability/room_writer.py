@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 from msgspec import Raw
@@ -32,6 +33,9 @@ log = get_logger("holdfast.server")
 _COMPLAINT_S = 10.0
 _encode = msgspec.msgpack.Encoder().encode
 _NOTHING = Raw(_encode(None))
+# A larger seat is encoded only when it has changed. Smaller ones are encoded with every commit: remembering what was
+# saved of them would take as much memory as they do.
+_LARGE_SEAT_BYTES = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,10 +64,7 @@ class RoomWriter:
         self._key = room_key(room.id)
         self.checkpoint_s = room.checkpoint_s if room.durability == "checkpoint" else None
         """How often the room is saved; None: with every commit."""
-        self.epoch = 1
-        self.index = 0
-        self.previous = b""
-        self.revision = ABSENT
+        self.epoch, self.index, self.previous, self.revision = 1, 0, b"", ABSENT
         self.is_dirty = False
         """Whether it is to be saved with the next commit."""
         self.is_claimed = True
@@ -85,6 +86,8 @@ class RoomWriter:
         self._parts = parts = RecordParts(self._key)
         self._state = StateWriter(saved_type(type(room)), parts, inline_bytes_max=context.limits.record_state_bytes_max)
         self._lists = RecordLists(parts, inline_bytes_max=context.limits.record_list_bytes_max)
+        self._large_seats: dict[Seat, tuple[Any, ...]] = {}
+        """What was last saved of seats that take long to encode: those with many kept messages, or much data."""
         self._pending: _Pending | None = None
         self.effects: list[EffectRecord] = []
         """To be carried out once the current turn is saved."""
@@ -260,7 +263,9 @@ class RoomWriter:
     def _cut_data(self, seat: Seat) -> bytes:
         data = _encode(seat.player.data)
         saved = self._lists.saved_seat(seat.number)
-        if saved is None or data not in saved:
+        # How a `SeatRecord` with this data begins: an array of six, the player, the session, the data.
+        start = b"\x96%b%b%b" % (_encode(seat.player_id), _encode(seat.session.id), data)
+        if saved is None or not saved.startswith(start):
             # Read it once: better an error now than after the crash.
             self._read_data(data)
         return data
@@ -270,6 +275,8 @@ class RoomWriter:
     ) -> RoomRecord:
         context = self.runner.context
         assert isinstance(context.random, SplitMix64)
+        for seat in self._large_seats.keys() - data.keys():
+            del self._large_seats[seat]
         return room_record(
             self._room,
             now=self._clock.now(),
@@ -292,13 +299,24 @@ class RoomWriter:
         )
 
     def _cut_seat(self, seat: Seat, data: bytes) -> bytes:
+        session, is_resyncing = seat.session, seat in self.runner.resyncs.waiting
+        version = (data, seat.outlet.record_version(), session.id, session.rewound_s, is_resyncing)
+        if self._large_seats.get(seat) == version:
+            saved = self._lists.saved_seat(seat.number)
+            assert saved is not None
+            return saved
         channel = seat.outlet.record()
-        if channel is not None and seat in self.runner.resyncs.waiting:
+        if channel is not None and is_resyncing:
             # Saved before `on_resync` had its turn: if that never comes, the next server restarts the stream again.
             channel = msgspec.structs.replace(channel, is_overflowed=True)
-        session = seat.session
         session_id = session.id if channel is not None else ""
-        return encode_listed(SeatRecord(seat.player_id, session_id, Raw(data), seat.number, channel, session.rewound_s))
+        record = SeatRecord(seat.player_id, session_id, Raw(data), seat.number, channel, session.rewound_s)
+        encoded = encode_listed(record)
+        if len(encoded) > _LARGE_SEAT_BYTES:
+            self._large_seats[seat] = version
+        else:
+            self._large_seats.pop(seat, None)
+        return encoded
 
 
 class _Pending(msgspec.Struct):

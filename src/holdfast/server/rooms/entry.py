@@ -76,7 +76,7 @@ class RoomEntry:
         return open_seats(self._room)
 
     def _shown_properties(self) -> dict[str, Any]:
-        """None if the game has set some that cannot be shown; the log has the reason."""
+        """Empty if the game has set some that cannot be shown; the log has the reason."""
         room, context = self._room, self._context
         if self._checked_version != context.listing.version:
             self._checked_version = context.listing.version
@@ -137,7 +137,7 @@ class RoomEntry:
         old, context.host = context.host, player
         if player is not old:
             context.listing.version += 1
-            context.commands.listed()
+            context.listed()
             self._tell_host(old)
 
     def _is_here(self, player: Player[Any]) -> bool:

@@ -87,6 +87,12 @@ class ChannelOutlet:
     def record(self) -> ChannelRecord:
         return channel_record(self.channel)
 
+    def record_version(self) -> tuple[int, ...]:
+        channel = self.channel
+        # Messages are kept and forgotten in order: within a generation, two numbers say which ones are kept.
+        kept = (channel.number, channel.generation, channel.last_seq, channel.kept)
+        return (*kept, channel.applied, channel.is_finished, channel.overflowed)
+
     def _push(self, name: str, body: bytes) -> None:
         if len(body) > self._options.body_bytes_max:
             raise self._too_large(name, body)
@@ -131,3 +137,6 @@ class SilentOutlet:
     def applied(self, seq: int) -> None: ...
 
     def record(self) -> None: ...
+
+    def record_version(self) -> tuple[int, ...]:
+        return ()

@@ -83,6 +83,6 @@ class Persistence:
         return 0
 
     def effect(self, record: EffectRecord, follow: Follow) -> None:
-        """Carry out an effect once the current turn is saved."""
+        """Carry out an effect once the current turn is over, and saved where the room is."""
         key = f"effect/{record.room}/{printable(self._services.context.random.randbytes(_EFFECT_ID_BYTES))}"
         follow(self._services.outbox.start, (key, record, None))

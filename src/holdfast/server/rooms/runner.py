@@ -53,7 +53,7 @@ class RoomListeners:
     seat_changed: Callable[["RoomRunner", str, SeatState], None]
     """The seat of a player, by id, is in another state."""
     seat_given_back: Callable[[str], None]
-    """A newcomer to a room, by id, was not admitted."""
+    """A newcomer was not admitted to a room (its id)."""
     gone: Callable[["RoomRunner"], None]
     """A room has ended, or is not this server's any more."""
     check_name: Callable[[Room[Any], str | None], None]
@@ -84,7 +84,9 @@ class RoomRunner:
         self._publish = services.context.publish
         self.limits: Limits = services.context.limits
         self.turns = Turns(services.context.clock.loop, services.turn_meter(room_type.kind), turn_s=self.limits.turn_s)
-        self.context = context = RoomContext(room_id, self.limits, random)
+        self.context = context = RoomContext(
+            room_id, self.limits, random, listed=self.listed, make_commands=self._make_commands
+        )
         self.seats = context.seats
         self.seat_changed = partial(listeners.seat_changed, self)
         self.room: Room[Any] = room_type(context)
@@ -117,15 +119,16 @@ class RoomRunner:
             take_turn=self._take_turn,
         )
         self.resyncs = Resyncs(self.room, self.turns, failed, self.entry)
-        context.commands = RoomCommands(
+
+    def _make_commands(self) -> RoomCommands:
+        return RoomCommands(
             follow=self.follow,
             free=self.free,
             after=self.after,
             spawn=self.timers.spawn,
             effect=self.effect,
             started=self.started,
-            close=partial(end, "closed"),
-            listed=self.listed,
+            close=partial(self.end, "closed"),
             update=self.update,
             name_host=self.entry.name_host,
         )
@@ -147,7 +150,6 @@ class RoomRunner:
             refuse=delivery.refuse,
             deliver_latest=delivery.deliver_latest,
             has_read=delivery.has_read,
-            let_finish=delivery.let_finish,
             dropped=self.dropped,
             returned=self.returned,
             leave=self.leave,
@@ -287,7 +289,7 @@ class RoomRunner:
         seat = Seat(session, player_data_type(type(self.room))(), self.handle)
         seat.was_reserved = self.seats.use(seat.player_id)
         self.seats.add(seat)
-        self._newcomers_changed()
+        self.check_empty()
         try:
             if type(self.room).admit is not Room.admit:
                 await self._admit(seat)
@@ -327,11 +329,8 @@ class RoomRunner:
         if seat.state is SeatState.RESERVED:
             seat.happened(SeatStep.FREED)
             self.seats.remove(seat)
-            self._newcomers_changed()
-
-    def _newcomers_changed(self) -> None:
-        self.check_empty()
-        self._listeners.seat_given_back(self.room.id)
+            self.check_empty()
+            self._listeners.seat_given_back(self.room.id)
 
     def _joined(self, seat: Seat) -> Any:
         if not self._heard_of(seat):
