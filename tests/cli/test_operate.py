@@ -39,6 +39,8 @@ async def test_a_room_is_made_found_shown_and_ended(operator: Operator) -> None:
     assert made["id"] in table
     assert "Great Hall" in table
     assert await operator.json("rooms", "list", "--where", "properties.level > 3") == []
+    hint = (await operator.run("rooms", "list", "--where", "properties.level = '3'")).stderr
+    assert hint.startswith("Hint: no room can match: properties.level is compared with text, and is a number")
     assert "Great Hall" in (await operator.run("rooms", "show", made["id"])).stdout
     assert (await operator.run("rooms", "seats", made["id"])).stdout.strip() == "No seats are taken."
 

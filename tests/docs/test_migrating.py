@@ -68,7 +68,7 @@ ROWS = ROW.findall(TEXT)
 # What a game that comes from elsewhere calls, or is called with.
 CALLS = """
     CreateGameSession SearchGameSessions DescribeGameSessions UpdateGameSession TerminateGameSession IdempotencyToken
-    FilterExpression SortExpression NextToken PlayerSessionCreationPolicy CreatePlayerSession CreatePlayerSessions
+    FilterExpression SortExpression hasAvailablePlayerSessions maximumSessions creationTimeMillis NextToken PlayerSessionCreationPolicy CreatePlayerSession CreatePlayerSessions
     AcceptPlayerSession RemovePlayerSession DescribePlayerSessions StartGameSessionPlacement
     DescribeGameSessionPlacement StopGameSessionPlacement CreateGameSessionQueue PlayerLatencyPolicies
     ProcessReady HealthCheck OnProcessTerminate ProcessEnding OnStartGameSession ActivateGameSession OnUpdateGameSession

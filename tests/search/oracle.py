@@ -166,7 +166,8 @@ anything = st.one_of(
     comparisons(properties_named("a", "a key", "unknown"), small),
     comparisons(properties_named("large"), large),
     comparisons(st.one_of(terms_named("name"), properties_named("text")), texts),
-    comparisons(terms_named("players", "name", "age_s"), st.one_of(small, texts, large)),
+    comparisons(terms_named("players", "age_s"), large),
+    comparisons(properties_named("a", "text", "large"), st.one_of(small, texts, large)),
 )
 ordered_terms = st.one_of(
     terms_named("players", "kind", "is_locked", "players", "kind", "is_locked", "name", "id", "created_at", "age_s"),

@@ -86,7 +86,7 @@ def test_properties_are_named_by_their_keys(text: str, key: str) -> None:
 
 
 def test_in_lists_the_values() -> None:
-    assert parse_where("phase IN ('lobby', 2, true)") == Membership(PHASE, ("lobby", 2, True))
+    assert parse_where("properties.level IN ('lobby', 2, true)") == Membership(LEVEL, ("lobby", 2, True))
     assert parse_where("phase in('lobby')") == Membership(PHASE, ("lobby",))
 
 
@@ -181,6 +181,13 @@ def flat(expression: Expression) -> Expression:
         ("name = \"dust'", 8, 'expected another " where this text ends'),
         (r"name = 'd\ust'", 10, "after the backslash"),
         (f"players > {'9' * 41}", 11, "expected a number of at most 40 characters"),
+        ("players = '4'", 11, "expected a number, because that is what players is, found \"'4'\""),
+        ("age_s < true", 9, "expected a number, because that is what age_s is, found 'true'"),
+        ("name <> 3", 9, "expected text in quotes, because that is what name is, found '3'"),
+        ("is_locked = 'true'", 13, "expected true or false, because that is what is_locked is"),
+        ("players IN (1, 'two')", 16, "expected a number, because that is what players is"),
+        ("maximumSessions >= '8'", 20, "expected a number, because that is what maximumSessions is"),
+        ("hasAvailablePlayerSessions = 1", 30, "expected true or false, because that is what hasAvail"),
     ],
 )
 def test_a_mistake_is_shown_where_it_is(where: str, column: int, expected: str) -> None:

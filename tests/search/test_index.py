@@ -234,7 +234,7 @@ def test_a_search_can_be_for_one_kind_of_rooms() -> None:
         ("name = 'Room 77' AND open_seats >= 0", ("players desc",), 1),
         ("players > 100", ("players",), 0),
         ("properties.unknown = 1", ("players",), 0),
-        ("players = 'three'", (), 0),
+        ("properties.level = 'three'", (), 0),
         ("properties.rating >= 100 AND properties.rating < 101", ("name",), 7),
         ("properties.level = 7 OR name = 'Room 8'", ("players desc", "name"), 31),
         ("properties.level IN (1, 2, 3, 4, 5)", ("name",), 150),

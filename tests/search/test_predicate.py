@@ -42,14 +42,13 @@ def test_text_is_compared_by_code_point() -> None:
 
 
 @every_case("value", ["'1'", "true", "'true'"])
-@every_case("term", ["players", "properties.level", "created_at", "age_s"])
-def test_values_of_two_types_are_unequal_and_have_no_order(term: str, value: str) -> None:
-    room = {"players": 1, "created_at": 1.0, "properties": {"level": 1}}
+def test_values_of_two_types_are_unequal_and_have_no_order(value: str) -> None:
+    room = {"properties": {"level": 1}}
 
-    assert holds(f"{term} <> {value}", **room)
-    assert not holds(f"{term} IN ({value})", **room)
+    assert holds(f"properties.level <> {value}", **room)
+    assert not holds(f"properties.level IN ({value})", **room)
     for sign in ("=", "<", "<=", ">", ">="):
-        assert not holds(f"{term} {sign} {value}", **room)
+        assert not holds(f"properties.level {sign} {value}", **room)
 
 
 def test_a_number_is_a_number_however_it_is_written() -> None:

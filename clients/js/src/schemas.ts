@@ -52,8 +52,8 @@ export function roomInfo(content: unknown): RoomInfo {
 export const roomInfos = (content: unknown): RoomInfo[] => list(content, "list of rooms", roomInfo);
 
 export function roomPage(content: unknown): RoomPage {
-  const { rooms, cursor = "" } = plain(content, "page of rooms");
-  return { rooms: roomInfos(rooms), cursor: String(cursor) };
+  const { rooms, cursor = "", hint = "" } = plain(content, "page of rooms");
+  return { rooms: roomInfos(rooms), cursor: String(cursor), hint: String(hint) };
 }
 
 export function roomsChanged(content: unknown): RoomsChanged {

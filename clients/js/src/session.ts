@@ -201,8 +201,10 @@ export class ClientSession {
   }
 
   /** One page of the rooms for which `where` holds, oldest first unless `orderBy` says otherwise. */
-  search(kind?: string, options: SearchOptions = {}): Promise<RoomPage> {
-    return this.#ask("search", { kind, ...options, orderBy: several(options.orderBy) }, roomPage);
+  async search(kind?: string, options: SearchOptions = {}): Promise<RoomPage> {
+    const page = await this.#ask("search", { kind, ...options, orderBy: several(options.orderBy) }, roomPage);
+    if (page.hint) console.warn(`holdfast: a search found nothing: ${page.hint}`);
+    return page;
   }
 
   /** All of them, page after page as they are asked for. */

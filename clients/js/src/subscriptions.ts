@@ -258,7 +258,8 @@ class WatchedRooms extends Subscription {
 
   /** The rooms that are found now: the application is told the difference. */
   told(content: unknown): void {
-    const { rooms } = roomPage(content);
+    const { rooms, hint } = roomPage(content);
+    if (hint) console.warn(`holdfast: a watch found nothing: ${hint}`);
     const found = new Set(rooms.map((info) => info.id));
     const isOther = (info: RoomInfo) => JSON.stringify(info) !== JSON.stringify(this.rooms.get(info.id));
     this.#change(

@@ -109,6 +109,8 @@ export interface RoomInfo {
 export interface RoomPage {
   readonly rooms: readonly RoomInfo[];
   readonly cursor: string;
+  /** Why nothing was found, if the search compares a property with a type that it has in no room; else empty. */
+  readonly hint: string;
 }
 
 /** Seats that are kept for players who have not come yet. */

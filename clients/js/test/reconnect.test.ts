@@ -71,7 +71,20 @@ test("a request without an answer is asked again after a resume, and answered on
   await server.last.say(["reply", 2, { rooms: [ROOM] }, null]);
 
   expect(server.last.all("request")).toHaveLength(1);
-  expect(await searching).toMatchObject({ rooms: [{ id: "r1", maxPlayers: 8, openSeats: 0 }], cursor: "" });
+  expect(await searching).toMatchObject({ rooms: [{ id: "r1", maxPlayers: 8, openSeats: 0 }], cursor: "", hint: "" });
+});
+
+test("a search that finds nothing because of a type says so", async () => {
+  const warned = vi.spyOn(console, "warn").mockReturnValue();
+  const { session } = await server.seated();
+  const searching = session.search("arena", { where: "properties.level > 2" });
+  await settled();
+
+  await server.last.say(["reply", 2, { rooms: [], hint: "properties.level is text" }, null]);
+
+  expect(await searching).toEqual({ rooms: [], cursor: "", hint: "properties.level is text" });
+  expect(warned).toHaveBeenCalledExactlyOnceWith("holdfast: a search found nothing: properties.level is text");
+  warned.mockRestore();
 });
 
 test("a session that is gone is reset: its requests fail, its seat is gone, and the game is told why", async () => {

@@ -74,6 +74,8 @@ class Node:
             if items is None or not all(isinstance(item, dict) for item in items):
                 raise self._not_holdfast()
             found += items
+            if hint := page.get("hint"):
+                click.echo(f"Hint: {hint}.", err=True)
             cursor = page.get("cursor", "")
             if not cursor or limit is None or len(found) >= limit:
                 return found[:limit]

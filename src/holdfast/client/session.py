@@ -51,11 +51,15 @@ PAGE_MAX = 100
 
 
 class RoomList(list[RoomInfo]):
-    """One page of a search. The cursor gets the next one; it is empty after the last."""
+    """One page of a search. The cursor gets the next one; it is empty after the last.
+
+    `hint` says why nothing was found, if the search compares a property with a type that it has in no room.
+    """
 
     def __init__(self, page: RoomPage) -> None:
         super().__init__(page.rooms)
         self.cursor = page.cursor
+        self.hint = page.hint
 
 
 class Stopping(Struct, frozen=True):
@@ -185,7 +189,10 @@ class ClientSession:
     ) -> RoomList:
         """One page of the rooms for which `where` holds, oldest first unless `order_by` says otherwise."""
         request = Search(kind, where=where, order_by=several(order_by), limit=limit, cursor=cursor)
-        return RoomList(await self._exchange.ask(request, RoomPage))
+        page = await self._exchange.ask(request, RoomPage)
+        if page.hint:
+            log.warning("a search found nothing", hint=page.hint)
+        return RoomList(page)
 
     async def search_all(
         self, kind: str | None = None, *, where: str = "open_seats > 0", order_by: str | Iterable[str] = ()

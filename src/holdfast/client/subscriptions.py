@@ -16,11 +16,14 @@ from msgspec import Struct
 from holdfast.client.exchange import Exchange, read
 from holdfast.client.protocol import RESET
 from holdfast.core.errors import AlreadySeated, Expired, HoldfastError, Refused
+from holdfast.logs import get_logger
 from holdfast.schemas.frames import Notice
 from holdfast.schemas.placement import PlacementInfo
 from holdfast.schemas.player import WaitInfo
 from holdfast.schemas.requests import GetPlacement, StopPlacement, StopWaiting, Unwatch, Wait, Watch
 from holdfast.schemas.room import RoomInfo, RoomPage
+
+log = get_logger("holdfast.client")
 
 # How often to ask for our position, and whether the room is still there: only an offer comes unasked.
 POSITION_S = 5.0
@@ -284,6 +287,8 @@ class WatchedRooms(Subscription):
 
     def told(self, content: Any) -> None:
         page = read(content, RoomPage, "answer to 'watch'")
+        if page.hint:
+            log.warning("a watch found nothing", hint=page.hint)
         # The same object: a reader may hold a view of it.
         self.rooms.clear()
         self.rooms.update((info.id, info) for info in page.rooms)

@@ -105,6 +105,8 @@ class RoomPage(Struct, frozen=True, omit_defaults=True):
 
     rooms: list[RoomInfo]
     cursor: str = ""
+    hint: str = ""
+    """Why nothing was found, if the search compares a property with a type that it has in no room."""
 
 
 class RoomState(Struct, frozen=True):

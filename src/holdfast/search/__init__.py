@@ -10,10 +10,14 @@
               | creator | host | is_locked | has_password | properties.key | properties."any key"
     value     = number | true | false | text in 'single' or "double" quotes, in which a backslash escapes
 
+GameLift's terms mean the same as ours: gameSessionId, gameSessionName, gameSessionProperties.key, maximumSessions,
+playerSessionCount, creationTimeMillis (whole milliseconds) and hasAvailablePlayerSessions (open_seats > 0).
 Keywords are case-insensitive; terms and texts are case-sensitive. The rules:
 
 - Text is compared by code point, false is less than true, and 1 equals 1.0. A boolean is not a number.
-- Values of two types are not equal and have no order: `<>` is true of them, every other comparison false.
+- A term other than a property has one type, and is compared only with values of it: else `Invalid`.
+- Values of two types are not equal and have no order: `<>` is true of them, every other comparison false. A search that
+  finds nothing says so if it compares a property with a type that it has in no room (`Index.why_empty`).
 - A room that lacks a property fails every comparison of it, `<>` too. So `NOT properties.map = 'dust'` finds rooms
   without a map, and `properties.map <> 'dust'` does not. What is neither text, number nor boolean, nor a list of them,
   counts as missing; so does NaN.
@@ -28,5 +32,6 @@ Keywords are case-insensitive; terms and texts are case-sensitive. The rules:
 
 from holdfast.search.index import Found, Index
 from holdfast.search.query import Query, parse_query
+from holdfast.search.types import conflict
 
-__all__ = ["Found", "Index", "Query", "parse_query"]
+__all__ = ["Found", "Index", "Query", "conflict", "parse_query"]

@@ -2,7 +2,7 @@
 
 from bisect import bisect_left, bisect_right, insort
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from operator import attrgetter, itemgetter
 from typing import Any
 
@@ -86,6 +86,13 @@ class Column:
         if not is_whole(value):
             how = _CAUTIOUS.get(how, how)
         return overlap(span(self.keys, Operator.EQ, key[0], _by_rank), span(self.keys, how, key))
+
+    def of_types(self, ranks: Iterable[int]) -> Iterator[RowPlace]:
+        """The rooms whose value, or an element of it, has one of these types; some may come twice."""
+        for rank in ranks:
+            for kind in (rank, ELEMENT + rank):
+                for place in range(*span(self.keys, Operator.EQ, kind, _by_rank)):
+                    yield from self._buckets[self.keys[place]]
 
     @property
     def in_order(self) -> Span:

@@ -14,9 +14,11 @@ from msgspec.structs import replace
 from holdfast.core.errors import Invalid
 from holdfast.schemas.room import RoomInfo
 from holdfast.search.columns import Bucket, Columns, RowPlace, by_birth, size_of
+from holdfast.search.language import PROPERTIES, Term
 from holdfast.search.order import Key, SortPosition, birth_of
 from holdfast.search.plan import PILE_MAX, PILE_MIN, Piece, Pile, Plan, Stretch, Walker, rows_of
 from holdfast.search.query import Query
+from holdfast.search.types import kind_of, mismatch, other_types, types_compared
 
 # Properties with a column of their own.
 COLUMNS_MAX = 64
@@ -24,6 +26,8 @@ COLUMNS_MAX = 64
 BUDGET = 4000
 # Matches may all be at the end: prefer collecting up to so many times more than a walk is expected to check.
 _CAUTION = 4
+# Rooms that are checked to explain why a search found nothing, for each property and type.
+EXPLAINED_MAX = 500
 
 Visible = Callable[[RoomInfo], bool]
 """Whether the searcher may see a room."""
@@ -204,6 +208,24 @@ class Index:
         end = page.fill(query.position(cursor))
         next_cursor = "" if end is None else query.cursor_at(end)
         return Found(page.found, next_cursor, min(budget, page.looked * query.cost))
+
+    def why_empty(self, query: Query, visible: Visible | None = None) -> str:
+        """Why a search found nothing, if it compares a property with a type that no visible room has; else empty."""
+        kind = kind_of(query.where)
+
+        def of_types(key: str, ranks: Iterable[int]) -> Iterable[RoomInfo]:
+            column = self._columns.get(Term(PROPERTIES, key))
+            rows = () if column is None else rows_of(islice(column.of_types(ranks), EXPLAINED_MAX))
+            return (row for row in rows if kind in ("", row.kind) and (visible is None or visible(row)))
+
+        for key, wanted in types_compared(query.where).items():
+            if not any(True for _ in of_types(key, wanted)):
+                found = next(iter(of_types(key, other_types(wanted))), None)
+                if found is not None:
+                    return (
+                        f"no room can match: {mismatch(key, found.properties[key], wanted)} in the rooms that have it"
+                    )
+        return ""
 
 
 def _with_fixed_lists(row: RoomInfo) -> RoomInfo:

@@ -3,11 +3,13 @@
 Every error is an `Invalid` that points at its column.
 """
 
+import operator
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple, get_type_hints
+from math import ceil, floor
+from typing import Any, NamedTuple, assert_never, get_type_hints
 
 from holdfast.core.errors import Invalid
 from holdfast.schemas.room import RoomInfo
@@ -43,6 +45,27 @@ TERMS = {
 }
 """The terms that every room has, and their types: what searches see of a `RoomInfo`."""
 
+# Amazon GameLift's terms, which O3DE has too: a filter that was written for them means the same here.
+GAMELIFT_TERMS = {
+    "gameSessionId": "id",
+    "gameSessionName": "name",
+    "gameSessionProperties": PROPERTIES,
+    "maximumSessions": "max_players",
+    "playerSessionCount": "players",
+    # To sort by these two is to sort by ours; a comparison is translated.
+    "creationTimeMillis": CREATED_AT,
+    "hasAvailablePlayerSessions": "open_seats",
+}
+_TYPES = {
+    **TERMS,
+    **{theirs: TERMS[ours] for theirs, ours in GAMELIFT_TERMS.items() if ours != PROPERTIES},
+    "hasAvailablePlayerSessions": bool,
+}
+_CONVERTED = ("creationTimeMillis", "hasAvailablePlayerSessions")
+_MS_PER_S = 1000
+# No room is created before or after; and a number that is infinite cannot be rounded.
+_MILLIS_MAX = 10**18
+
 
 class Operator(StrEnum):
     """The comparison operators."""
@@ -55,6 +78,14 @@ class Operator(StrEnum):
     GE = ">="
 
 
+COMPARE: dict[Operator, Callable[[Any, Any], bool]] = {
+    Operator.EQ: operator.eq,
+    Operator.NE: operator.ne,
+    Operator.LT: operator.lt,
+    Operator.LE: operator.le,
+    Operator.GT: operator.gt,
+    Operator.GE: operator.ge,
+}
 MIRRORED = {
     Operator.EQ: Operator.EQ,
     Operator.NE: Operator.NE,
@@ -127,6 +158,52 @@ def conjunction(*parts: Expression) -> Expression:
     """The conjunction of these."""
     flat = tuple(inner for part in parts for inner in (part.parts if isinstance(part, And) else (part,)))
     return flat[0] if len(flat) == 1 else And(flat)
+
+
+# Terms of GameLift
+
+
+def _as_written(name: str, term: Term, how: Operator, value: Value) -> Expression:
+    """A comparison, in our own terms if it was written in GameLift's."""
+    match name:
+        case "hasAvailablePlayerSessions":
+            return _is_open(how, value)
+        case "creationTimeMillis":
+            return _created_at(how, value)
+        case _:
+            return Comparison(term, how, value)
+
+
+def _is_open(how: Operator, value: Value) -> Expression:
+    is_open = Comparison(Term("open_seats"), Operator.GT, 0)
+    if_open, if_full = COMPARE[how](True, value), COMPARE[how](False, value)
+    if if_open == if_full:
+        return And(()) if if_open else Or(())
+    return is_open if if_open else Not(is_open)
+
+
+def _created_at(how: Operator, value: Value) -> Expression:
+    """A comparison of whole milliseconds: it is true of every moment of one, or of none."""
+    assert not isinstance(value, str)
+    millis = max(-_MILLIS_MAX, min(value, _MILLIS_MAX))
+    first, behind = ceil(millis) / _MS_PER_S, (floor(millis) + 1) / _MS_PER_S
+    since = Comparison(Term(CREATED_AT), Operator.GE, first)
+    until = Comparison(Term(CREATED_AT), Operator.LT, behind)
+    match how:
+        case Operator.LT:
+            return Comparison(Term(CREATED_AT), Operator.LT, first)
+        case Operator.LE:
+            return until
+        case Operator.GT:
+            return Comparison(Term(CREATED_AT), Operator.GE, behind)
+        case Operator.GE:
+            return since
+        case Operator.EQ:
+            return And((since, until))
+        case Operator.NE:
+            return Not(And((since, until)))
+        case _:
+            assert_never(how)
 
 
 # Tokens
@@ -224,6 +301,7 @@ _OPERATORS = {operator.value: operator for operator in Operator}
 _BOOLEANS = {"TRUE": True, "FALSE": False}
 _A_TERM = f"a term ({', '.join(TERMS)} or {PROPERTIES}.key)"
 _A_VALUE = "a value (a number, true, false, or text in quotes)"
+_VALUES = {bool: "true or false", int: "a number", float: "a number", str: "text in quotes"}
 _AN_OPERATOR = f"{' '.join(_OPERATORS)} or IN"
 
 
@@ -311,18 +389,22 @@ class _Parser:
         return expression
 
     def _comparison(self) -> Expression:
+        name = self._token.text
         term = self.term("NOT, ( or ")
         if self.takes("IN"):
-            return Membership(term, self._values())
-        operator = _OPERATORS.get(self._token.keyword)
-        if operator is None:
+            values = self._values(name)
+            if name in _CONVERTED:
+                return Or(tuple(_as_written(name, term, Operator.EQ, value) for value in values))
+            return Membership(term, values)
+        how = _OPERATORS.get(self._token.keyword)
+        if how is None:
             raise self.expected(_AN_OPERATOR)
         self._next()
-        return Comparison(term, operator, self._value())
+        return _as_written(name, term, how, self._value(name))
 
     def term(self, or_else: str = "") -> Term:
         """A term; `or_else` names the alternatives in an error."""
-        name = self._token.text
+        name = GAMELIFT_TERMS.get(self._token.text, self._token.text)
         if self._token.kind != "word" or name not in (PROPERTIES, *TERMS):
             raise self.expected(or_else + _A_TERM)
         self._next()
@@ -334,24 +416,30 @@ class _Parser:
             raise self.expected("the key of a property, in quotes unless it is a plain word")
         return Term(name, str(self._next().value))
 
-    def _values(self) -> tuple[Value, ...]:
+    def _values(self, of: str) -> tuple[Value, ...]:
         if not self.takes("("):
             raise self.expected("( and the values")
-        values = [self._value()]
+        values = [self._value(of)]
         while self.takes(","):
             if len(values) == IN_MAX:
                 raise self.expected(f"at most {IN_MAX} values")
-            values.append(self._value())
+            values.append(self._value(of))
         if not self.takes(")"):
             raise self.expected("a comma or )")
         return tuple(values)
 
-    def _value(self) -> Value:
-        if self._token.keyword in _BOOLEANS:
-            return _BOOLEANS[self._next().keyword]
-        if self._token.kind not in ("number", "text"):
+    def _value(self, of: str) -> Value:
+        """A value of the type that the term has; a property may have any."""
+        token = self._token
+        is_boolean = token.keyword in _BOOLEANS
+        if not is_boolean and token.kind not in ("number", "text"):
             raise self.expected(_A_VALUE)
-        return self._next().value
+        value = _BOOLEANS[token.keyword] if is_boolean else token.value
+        needed = _VALUES[_TYPES[of]] if of in _TYPES else ""
+        if needed and needed != _VALUES[type(value)]:
+            raise self.expected(f"{needed}, because that is what {of} is")
+        self._next()
+        return value
 
     def _next(self) -> Token:
         """Consume a token; the end is never consumed."""

@@ -27,7 +27,7 @@ from holdfast.search.language import (
     Term,
     Value,
 )
-from holdfast.search.order import BEHIND_ALL, MISSING, NUMBER, Key, Order, Rung, SortPosition, key_of, rank_of
+from holdfast.search.order import BEHIND_ALL, MISSING, Key, Order, Rung, SortPosition, key_of
 
 T = TypeVar("T")
 
@@ -58,7 +58,7 @@ class Plan:
         found = 0, len(bucket)
         for part in self._parts:
             match part:
-                case Comparison(term, _, value) if term.name in AGES and rank_of(value) == NUMBER:
+                case Comparison(term) if term.name in AGES:
                     found = overlap(found, span(bucket, *_born(part, self._now), _by_creation))
         return found
 

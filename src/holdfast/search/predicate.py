@@ -1,16 +1,15 @@
 """Compiles a search into a function that tests a row. The package docstring has the rules."""
 
-import operator
 from collections.abc import Callable, Sequence
 from typing import Any, assert_never
 
 from holdfast.schemas.room import RoomInfo
 from holdfast.search.language import (
     AGES,
+    COMPARE,
     CREATED_AT,
     MIRRORED,
     PROPERTIES,
-    TERMS,
     And,
     Comparison,
     Expression,
@@ -25,15 +24,6 @@ from holdfast.search.order import LISTS, RANKS, key_of, rank_of, reader
 
 Test = Callable[[RoomInfo, float], bool]
 """Tests a row at a time."""
-
-_COMPARE: dict[Operator, Callable[[Any, Any], bool]] = {
-    Operator.EQ: operator.eq,
-    Operator.NE: operator.ne,
-    Operator.LT: operator.lt,
-    Operator.LE: operator.le,
-    Operator.GT: operator.gt,
-    Operator.GE: operator.ge,
-}
 
 
 def predicate(expression: Expression) -> Test:
@@ -99,21 +89,18 @@ def _some(tests: Sequence[Test]) -> Test:
 def _comparison(term: Term, how: Operator, wanted: Value) -> Test:
     if term.name == PROPERTIES:
         return _of_property(term.key, how, wanted)
-    if rank_of(wanted) != RANKS[TERMS[term.name]]:
-        # Values of two types are unequal, and have no order.
-        return lambda _row, _now: how is Operator.NE
-    compare, number = _COMPARE[how], key_of(wanted)[1]
+    compare, number = COMPARE[how], key_of(wanted)[1]
     if term.name == CREATED_AT:
         return lambda row, now: compare(row.created_at, number)
     if term.name in AGES:
-        mirrored = _COMPARE[MIRRORED[how]]
+        mirrored = COMPARE[MIRRORED[how]]
         return lambda row, now: mirrored(row.created_at, now - number)
     read = reader(term)
     return lambda row, now: compare(read(row), wanted)
 
 
 def _of_property(key: str, how: Operator, wanted: Value) -> Test:
-    rank, compare = rank_of(wanted), _COMPARE[how]
+    rank, compare = rank_of(wanted), COMPARE[how]
     kinds = frozenset(kind for kind in RANKS if RANKS[kind] == rank)
 
     def equals(value: object) -> bool:

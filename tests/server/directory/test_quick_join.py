@@ -243,6 +243,21 @@ async def test_a_request_that_no_room_could_have_is_refused_whatever_there_is() 
 
 
 @in_virtual_time
+async def test_a_where_that_the_own_properties_contradict_by_their_type_is_refused() -> None:
+    async with served(arena()) as server:
+        ada, bob = await connected(server, "ada", "bob")
+
+        with pytest.raises(
+            Invalid, match=r"where: properties\.level is compared with a number, and is text in the prop"
+        ):
+            await ada.join_or_create("arena", where="properties.level > 2", properties={"level": "3"})
+        hers = await ada.join_or_create("arena", properties={"level": "3"})
+        his = await bob.join_or_create("arena", where="properties.level > 2")
+
+        assert hers.id != his.id, "what others have chosen for their rooms is no reason to refuse"
+
+
+@in_virtual_time
 async def test_who_is_not_admitted_leaves_no_reserved_seat_behind() -> None:
     kind = guarded(unloved={"eve"})
     kind.door.set()

@@ -103,6 +103,25 @@ async def test_a_search_that_cannot_be_read_is_refused_with_what_is_wrong_in_it(
         await session.search(**wish)
 
 
+async def test_a_search_that_compares_a_property_with_another_type_is_told_so_if_it_finds_nothing(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = await world.serve(chat())
+    ada, bob = await world.connect(server), await world.connect(server)
+    await ada.create("chat", properties={"level": "3"}, visibility="private")
+
+    assert (await bob.search("chat", where="properties.level > 2")).hint == "", "the room is not his to know of"
+    assert not caplog.messages
+    page = await ada.search("chat", where="properties.level > 2")
+    async with ada.watch("chat", where="properties.level > 2") as watch:
+        assert watch.rooms == {}
+
+    assert page == []
+    assert page.hint.startswith("no room can match: properties.level is compared with a number, and is text")
+    assert [message.split(":")[0] for message in caplog.messages if page.hint in message]
+    assert (await ada.search("chat", where="properties.level > ''")).hint == ""
+
+
 async def test_a_cursor_goes_on_its_own_search_only(world: World) -> None:
     server = await world.serve(chat())
     session = await world.connect(server)

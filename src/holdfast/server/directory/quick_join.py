@@ -6,14 +6,14 @@ from dataclasses import dataclass, field
 
 from msgspec import structs
 
-from holdfast.core.errors import NotAllowed, Refused
+from holdfast.core.errors import Invalid, NotAllowed, Refused
 from holdfast.core.listed_room import check_open, check_role
 from holdfast.core.registry import SessionRegistry
 from holdfast.core.session import PlayerId, Session
 from holdfast.schemas.projection import project
 from holdfast.schemas.requests import Create, JoinOrCreate, fingerprint
 from holdfast.schemas.room import RoomInfo
-from holdfast.search import Query, parse_query
+from holdfast.search import Query, conflict, parse_query
 from holdfast.server.context import Clock
 from holdfast.server.directory.directory import Directory
 from holdfast.server.rooms.runner import RoomRunner
@@ -54,7 +54,11 @@ class QuickJoin:
         searching."""
         room_type = self._rooms.kind_for(request)
         check_role(room_type.join_role, session.roles, f"a seat in a {request.kind}")
-        return parse_query(request.where, (), kind=request.kind)
+        query = parse_query(request.where, (), kind=request.kind)
+        # Of the properties of other rooms this would be a hint; these are the player's own.
+        if mistake := conflict(query.where, request.properties):
+            raise Invalid(f"where: {mistake} in the properties of the new room, which nobody would find with it")
+        return query
 
     async def find(self, session: Session, request: JoinOrCreate, wanted: Query) -> tuple[RoomRunner, bool]:
         """A room with a seat taken by or reserved for this player, and whether the player had it before."""

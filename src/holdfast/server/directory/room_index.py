@@ -144,7 +144,8 @@ class RoomIndex:
                 last = row
             cursor, looked = found.cursor, looked + found.looked
             if len(rooms) >= request.limit or not cursor or looked >= self._limits.search_examined_max:
-                return RoomPage(rooms, cursor)
+                is_empty = not rooms and not cursor and not request.cursor
+                return RoomPage(rooms, cursor, self._index.why_empty(query, viewer) if is_empty else "")
 
     async def openings(self, wanted: Query) -> AsyncGenerator[RoomRunner]:
         """Rooms that a new player might join without a password, oldest first; then those that changed meanwhile.

@@ -25,12 +25,14 @@ export const rooms: Page = (root, _, shared) => {
   );
   const examples = EXAMPLES.map((text) => h("button", { class: "chip", onclick: () => search(text) }, text));
   const total = h("span", { class: "total" });
+  let hint = "";
   const list = new List<RoomInfo>({
     label: "Rooms",
     columns: ["Room", "Players", "Phase", "Kind", "Status", "Code", "Age"],
     load: async (cursor) => {
       const query = { where: where.value.trim(), kind: kind.value, limit: PAGE, cursor };
-      const page = await get<{ rooms: RoomInfo[]; cursor: string }>("/v1/rooms", query);
+      const page = await get<{ rooms: RoomInfo[]; cursor: string; hint?: string }>("/v1/rooms", query);
+      hint = page.hint ?? "";
       return { items: page.rooms, cursor: page.cursor };
     },
     id: (each) => each.id,
@@ -46,7 +48,10 @@ export const rooms: Page = (root, _, shared) => {
     ],
     empty: () =>
       where.value !== "" || kind.value !== ""
-        ? nothing("No matching rooms.", "Fields are players, open_seats, kind, phase, name, is_locked and properties.…")
+        ? nothing(
+            "No matching rooms.",
+            hint || "Fields are players, open_seats, kind, phase, name, is_locked and properties.…",
+          )
         : nothing(
             "There are no rooms.",
             "Create one in the ",
