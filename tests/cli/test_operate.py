@@ -66,7 +66,18 @@ async def test_players_and_sessions_are_listed_kicked_and_ended(operator: Operat
         [session] = await operator.json("sessions", "list")
         [player] = await operator.json("players", "list")
         assert (session["id"], session["player"], session["room"]) == (ada.id, ada.player_id, room.id)
-        assert player == {"id": ada.player_id, "sessions": [ada.id], "rooms": [room.id]}
+        assert player == {
+            "id": ada.player_id,
+            "sessions": [ada.id],
+            "rooms": [room.id],
+            "account": "",
+            "roles": [],
+        }
+        shown = await operator.json("sessions", "show", ada.id)
+        assert (shown["connection_state"], shown["codec"]) == ("in_game", "holdfast.v1.msgpack")
+        assert shown["address"] == "127.0.0.1"
+        assert shown["bytes_in"] > 0
+        assert "signed_in_at" in (await operator.run("sessions", "show", ada.id)).stdout
         assert ada.player_id in (await operator.run("rooms", "seats", room.id)).stdout
 
         kicked = await operator.run("players", "kick", room.id, ada.player_id, "--reason", "be nice")

@@ -24,7 +24,7 @@ PROMETHEUS: dict[str, Any] = yaml.safe_load((DEPLOY / "prometheus" / "prometheus
 # What Prometheus adds to every series, and the one series that it makes itself.
 FROM_PROMETHEUS = {"job", "instance"}
 MADE_BY_PROMETHEUS = {"up"}
-OF_SESSIONS = "holdfast_session_"
+OF_SESSIONS = tuple(f"holdfast_session_{each}" for each in ("latency", "jitter", "kept", "drops", "resumes"))
 PER_SECOND = {"rate", "increase", "irate"}
 # What has happened since the start counts until the next: it is not over by itself.
 COUNTED_WHOLE = {("why", "set_aside")}

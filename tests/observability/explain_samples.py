@@ -69,7 +69,7 @@ def left(reason: str, message: str = "", at: float = NOON + 217) -> PlayerLeft:
 
 
 def ended(reason: str, message: str = "") -> Ended:
-    return Ended(**WHO, reason=reason, message=message, at=NOON + 217)
+    return Ended(session=WHO["session"], player=WHO["player"], reason=reason, message=message, at=NOON + 217)
 
 
 def released(reason: str) -> Released:

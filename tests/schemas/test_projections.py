@@ -213,7 +213,9 @@ def test_a_new_field_of_a_schema_is_shown_saved_and_exported_by_nobody_until_it_
 def test_what_is_private_is_in_no_answer() -> None:
     assert {"password", "creation_key", "successor"}.isdisjoint(RoomInfo.__struct_fields__)
     assert {"password", "creation_key"}.isdisjoint(ListingFile.__struct_fields__)
-    assert {"token", "next_token", "retired_tokens", "replies", "address"}.isdisjoint(SessionInfo.__struct_fields__)
+    assert {"token", "next_token", "retired_tokens", "replies", "lineage", "forks"}.isdisjoint(
+        SessionInfo.__struct_fields__
+    )
 
 
 def test_what_is_given_takes_the_place_of_the_source_and_what_neither_has_keeps_its_default() -> None:

@@ -94,7 +94,7 @@ _PLACEMENTS: list[Column] = [
     ("room", lambda item: item["room"]["id"] if item.get("room") else ""),
     *("started_at", "reason"),
 ]
-_PLAYERS: list[Column] = ["id", "sessions", "rooms"]
+_PLAYERS: list[Column] = ["id", "account", "roles", "sessions", "rooms"]
 _SESSIONS: list[Column] = ["id", "player", "status", "room", "transport", "latency_ms", "age_s", "drops", "resumes"]
 _TARGETS: list[Column] = ["target", "kind", ("ends in", lambda item: span(item["ends_in_s"]))]
 _QUEUES: list[Column] = ["name", "destinations", ("timeout", lambda item: f"{item['timeout_s']:g} s"), "pending"]

@@ -25,7 +25,7 @@ _GAP = 2
 _LEAST = 12
 _ENDLESS = 10_000
 
-LONG = frozenset({"properties", "name", "reason", "destinations", "sessions", "rooms"})
+LONG = frozenset({"properties", "name", "reason", "destinations", "sessions", "rooms", "roles"})
 """Columns that are shortened where there is not enough space."""
 
 Item = Mapping[str, Any]

@@ -50,8 +50,8 @@ class Connection:
     """What the rules know of a connection: its state, its peer and its counters."""
 
     __slots__ = (
-        *("end_code", "end_reason", "heard_at", "id", "is_compressed", "is_dirty", "is_encrypted", "opened_at"),
-        *("owes_ack", "peer", "state", "transport_kind"),
+        *("bytes_received", "bytes_sent", "end_code", "end_reason", "heard_at", "id", "is_compressed", "is_dirty"),
+        *("is_encrypted", "opened_at", "owes_ack", "peer", "state", "transport_kind"),
     )
 
     def __init__(self, connection_id: ConnectionId, now: float) -> None:
@@ -68,6 +68,9 @@ class Connection:
         self.is_compressed = False
         self.is_dirty = False
         self.owes_ack = False
+        # Of payloads, without the overhead of TLS, WebSocket and TCP.
+        self.bytes_received = 0
+        self.bytes_sent = 0
 
     @property
     def is_open(self) -> bool:

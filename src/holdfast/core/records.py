@@ -222,14 +222,19 @@ def restored_channel(record: ChannelRecord, limits: Limits) -> Channel:
 def describe_session(session: Session, now: float) -> SessionSchema:
     """The session as data."""
     token, next_token, retired_tokens = session.tokens.hashes()
+    connection, usage = session.connection, session.usage
     return SessionSchema(
         id=session.id,
         player=session.player_id,
         status=session.status,
         room=session.room_id,
+        account=session.account,
         roles=sorted(session.roles),
         address=session.address,
-        transport=session.connection.transport_kind if session.connection is not None else "",
+        connection=connection.id if connection is not None else "",
+        connection_state=connection.state.value if connection is not None else "",
+        connected_s=round(now - connection.opened_at, 3) if connection is not None else 0.0,
+        transport=connection.transport_kind if connection is not None else "",
         codec=session.codec.name if session.codec is not None else "",
         flags=[str(flag.name).lower() for flag in session.flags],
         latency_ms=round(session.latency_ms, 3),
@@ -241,6 +246,10 @@ def describe_session(session: Session, now: float) -> SessionSchema:
         epoch=session.epoch,
         drops=session.drops,
         resumes=session.resumes,
+        messages_in=usage.messages_in,
+        messages_out=usage.messages_out,
+        bytes_in=usage.bytes_in,
+        bytes_out=usage.bytes_out,
         channels_opened=session.channels_opened,
         token=token,
         next_token=next_token,
@@ -311,6 +320,7 @@ def restored_session(session_id: str, record: SessionRecord, *, limits: Limits, 
     session.sign_outs = record.sign_outs
     session.signed_in_at = record.signed_in_at
     session.address = record.address
+    session.account = record.account
     session.lineage.restore(record.lineage, record.forks)
     session.replies = tuple(
         Reply(

@@ -9,6 +9,8 @@ from dataclasses import dataclass
 from enum import Enum, Flag, auto
 from typing import Any, Generic, NewType, TypeVar
 
+from msgspec import Struct
+
 from holdfast.core.channel import Channel
 from holdfast.core.codec import Codec
 from holdfast.core.connection import Connection
@@ -102,15 +104,36 @@ class Latency:
         self.samples += 1
 
 
+class Usage(Struct, frozen=True, gc=False):
+    """Numbered messages and bytes of payloads, from the client and to it."""
+
+    messages_in: int = 0
+    messages_out: int = 0
+    bytes_in: int = 0
+    bytes_out: int = 0
+
+    def __add__(self, other: "Usage") -> "Usage":
+        return Usage(
+            self.messages_in + other.messages_in,
+            self.messages_out + other.messages_out,
+            self.bytes_in + other.bytes_in,
+            self.bytes_out + other.bytes_out,
+        )
+
+
+# Shared by all sessions that have lost no connection and no channel.
+_NO_USAGE = Usage()
+
+
 class Session:
     """What the server keeps of one player's presence."""
 
     __slots__ = (
-        *("_limits", "address", "channel", "channels_opened", "closing", "codec", "connection", "created_at", "data"),
-        *("drop_reason", "dropped_at", "drops", "end_reason", "ends", "epoch", "expires_at", "flags", "flood"),
-        *("grace_s", "id", "last_active_at", "last_request", "latency", "lineage", "on_disconnect", "player_id"),
-        *("replayed", "replies", "requests_announced", "resumes", "rewound_s", "roles", "seat", "sign_outs"),
-        *("signed_in_at", "state", "tokens", "wrong_guesses"),
+        *("_limits", "_past", "account", "address", "channel", "channels_opened", "closing", "codec", "connection"),
+        *("created_at", "data", "drop_reason", "dropped_at", "drops", "end_reason", "ends", "epoch", "expires_at"),
+        *("flags", "flood", "grace_s", "id", "last_active_at", "last_request", "latency", "lineage", "on_disconnect"),
+        *("player_id", "replayed", "replies", "requests_announced", "resumes", "rewound_s", "roles", "seat"),
+        *("sign_outs", "signed_in_at", "state", "tokens", "wrong_guesses"),
     )
 
     def __init__(  # noqa: PLR0915 - all but the first two by keyword
@@ -127,6 +150,8 @@ class Session:
         self.id = session_id
         self.player_id = player_id
         self.roles = roles
+        self.account = ""
+        """The name of the account that its player signed in with; empty without one."""
         self.codec = codec
         self.flags = SessionFlags.NONE
         self.grace_s = grace_s
@@ -167,6 +192,7 @@ class Session:
         self.closing: tuple[Channel, ...] = ()
         """Channels of freed seats: each stays until its last message is acknowledged."""
         self.channels_opened = 0
+        self._past = _NO_USAGE
         self._limits = limits
         self.last_request = 0
         self.requests_announced = 0
@@ -211,6 +237,8 @@ class Session:
         """A new connection takes over; returns the old one, which is ignored from now on."""
         self.state = SESSION_TABLE.after(self.state, SessionStep.ATTACHED)
         old, self.connection = self.connection, connection
+        if old is not None:
+            self._past += Usage(bytes_in=old.bytes_received, bytes_out=old.bytes_sent)
         self.flags &= ~_OF_A_CONNECTION
         if connection.is_encrypted:
             self.flags |= SessionFlags.ENCRYPTION
@@ -225,6 +253,8 @@ class Session:
     def detach(self, now: float) -> None:
         """The connection is gone; the grace begins."""
         self.state = SESSION_TABLE.after(self.state, SessionStep.DETACHED)
+        if self.connection is not None:
+            self._past += Usage(bytes_in=self.connection.bytes_received, bytes_out=self.connection.bytes_sent)
         self.connection = None
         self.dropped_at = now
         self.expires_at = now + self.grace_s
@@ -281,12 +311,20 @@ class Session:
             if self.rewound_s is not None:
                 # The client has other numbers and is not told: it must not take these messages for those it missed.
                 channel.give_up()
-            closing = (*self.closing, channel)
-            self.closing = closing[max(0, len(closing) - self._limits.closing_channels_max) :]
+            self.closing = (*self.closing, channel)
+            while len(self.closing) > self._limits.closing_channels_max:
+                self.channel_over(self.closing[0])
 
     def channel_over(self, channel: Channel) -> None:
         """The last message of a freed seat was acknowledged, or nobody waits for it."""
-        self.closing = tuple(each for each in self.closing if each is not channel)
+        if channel in self.closing:
+            self._past += Usage(channel.accepted, channel.last_seq)
+            self.closing = tuple(each for each in self.closing if each is not channel)
+
+    def resync(self, channel: Channel) -> None:
+        """Begin the channel's outward stream anew: its messages could not be kept."""
+        self._past += Usage(messages_out=channel.last_seq)
+        channel.resync()
 
     def channels(self) -> Iterator[Channel]:
         """The channels with messages to send, oldest first."""
@@ -297,6 +335,16 @@ class Session:
     def channel_numbered(self, number: int) -> Channel | None:
         """The channel with this number, or None if it is over."""
         return next((channel for channel in self.channels() if channel.number == number), None)
+
+    @property
+    def usage(self) -> "Usage":
+        """What was exchanged with the client on this server."""
+        usage = self._past
+        for channel in self.channels():
+            usage += Usage(channel.accepted, channel.last_seq)
+        if self.connection is not None:
+            usage += Usage(bytes_in=self.connection.bytes_received, bytes_out=self.connection.bytes_sent)
+        return usage
 
     # Requests
 

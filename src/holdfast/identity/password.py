@@ -89,7 +89,7 @@ class Password:
         name, password = _split(credential)
         with self._checks.one(approach.address):
             account = await retried(lambda: self._signed_in(name, password, approach))
-        return Identity(account.player, frozenset(account.roles))
+        return Identity(account.player, frozenset(account.roles), account=account.name)
 
     async def _signed_in(self, name: str, password: str, approach: Approach) -> Account:
         """The account, with a player of its own from its first use on."""
@@ -131,7 +131,7 @@ class Password:
         name, password = _split(credential)
         with self._checks.one(approach.address):
             account = await retried(lambda: self._linked(name, password, approach, player_id))
-        return Identity(player_id, frozenset(account.roles))
+        return Identity(player_id, frozenset(account.roles), account=account.name)
 
     async def _linked(self, name: str, password: str, approach: Approach, player_id: str) -> Account:
         if self._register and await self._accounts.find(folded(name)) is None:

@@ -41,6 +41,8 @@ class Identity:
     """When the credential was issued, in seconds since 1970, if known: credentials issued earlier may be revoked."""
     data: Any = None
     """For `session.data`: what the game wants to know of the player from the start."""
+    account: str = ""
+    """The name of the player's account, for operators and `session.account`; empty without one."""
 
     def __repr__(self) -> str:
         return f"Identity({self.player_id!r}, roles={sorted(self.roles)})"
@@ -123,6 +125,7 @@ class Linkable(Protocol):
 
 ROLES_MAX = 32
 ROLE_CHARS_MAX = 64
+ACCOUNT_CHARS_MAX = 128
 
 # The beginnings of the ids that the server generates.
 _GUEST, _PLAYER = "guest-", "player-"
@@ -158,6 +161,11 @@ def is_player_id(text: str) -> bool:
     return 0 < len(text) <= PLAYER_CHARS_MAX and text.isprintable() and text not in {".", ".."}
 
 
+def is_account_name(text: str) -> bool:
+    """Whether this can be the name of an account, or none (empty): it is shown and saved with the session."""
+    return len(text) <= ACCOUNT_CHARS_MAX and (text.isprintable() or not text)
+
+
 def are_roles(roles: list[str]) -> bool:
     """Whether these can be a player's roles."""
     return len(roles) <= ROLES_MAX and all(0 < len(role) <= ROLE_CHARS_MAX and role.isprintable() for role in roles)
@@ -170,6 +178,9 @@ def checked_identity(answer: object, scheme: str) -> Identity:
     player_id: object = answer.player_id
     if not isinstance(player_id, str) or not is_player_id(player_id) or not are_roles([*answer.roles]):
         raise ValueError(f"the authenticator of {scheme!r} answered with what cannot be a player's id or roles")
+    account: object = answer.account
+    if not isinstance(account, str) or not is_account_name(account):
+        raise ValueError(f"the authenticator of {scheme!r} answered with what cannot be an account's name")
     return answer
 
 

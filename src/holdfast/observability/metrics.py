@@ -41,6 +41,7 @@ _STORE_S = (0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1
 _BATCHES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000)
 _NETWORK_S = (0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.25, 0.5, 1.0, 2.5)
 _LAG_S = (0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
+_SESSION_S = (1, 10, 30, 60, 300, 600, 1_800, 3_600, 7_200, 14_400, 28_800, 86_400)
 _AWAY_S = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0)
 
 _SIGN_IN_FAILURES = (Reason.AUTH_FAILED, Reason.REFUSED, Reason.BANNED)
@@ -193,6 +194,7 @@ class Metrics:
             "welcome_seconds", "Time from a client's hello to its welcome, without the wait for the store.", _STORE_S
         )
         self.away = histogram("resume_away_seconds", "Time between a drop and the resume of the session.", _AWAY_S)
+        self.session = histogram("session_seconds", "Duration of sessions that ended, from the sign-in on.", _SESSION_S)
         self.turn = histogram(
             "turn_seconds", f"Duration of a room's turns, measured for one turn in {TURNS_PER_SAMPLE}.", _TURN_S, "kind"
         )
@@ -206,7 +208,7 @@ class Metrics:
             _STORE_S,
         )
         self.histograms = (
-            *(self.loop_lag, self.round_trip, self.welcome, self.away),
+            *(self.loop_lag, self.round_trip, self.welcome, self.away, self.session),
             *(self.turn, self.commit, self.commit_batches, self.gate_wait),
         )
         # What alerts watch is there at zero from the start: a counter that first appears as 1 has not grown.
@@ -249,6 +251,7 @@ class Metrics:
                 self.drops[event.reason,] += 1
             case Ended():
                 self.ends[event.reason,] += 1
+                self.session.observe(event.duration_s)
             case Authenticated():
                 self.sign_ins[self._scheme(event.scheme),] += 1
             case SignInFailed():

@@ -123,6 +123,8 @@ class Ended(SessionEvent, frozen=True, kw_only=True, tag="session.ended"):
     reason: str
     message: str = ""
     """The message to the player beside the reason."""
+    duration_s: float = 0.0
+    """How long it lasted, from the sign-in on; also over restarts of the server."""
 
 
 class Restored(SessionEvent, frozen=True, kw_only=True, tag="session.restored"):

@@ -21,6 +21,10 @@ class PlayerInfo(Struct, frozen=True, omit_defaults=True):
     id: str
     sessions: list[str]
     rooms: list[str]
+    account: str = ""
+    """The name of the account that one of the sessions was signed in with."""
+    roles: list[str] = []
+    """Of all sessions together."""
 
 
 class PlayerPage(Struct, frozen=True, omit_defaults=True):

@@ -25,6 +25,29 @@ class SessionInfo(Struct, frozen=True, omit_defaults=True):
     """For a disconnected session: when its grace ends."""
     flags: list[str] = []
     """encryption, compression: of its present or last connection. awaiting_response: a ping is unanswered."""
+    account: str = ""
+    """The name of the account that the player signed in with; empty for guests, tickets and tokens."""
+    roles: list[str] = []
+    address: str = ""
+    """Of its present or last connection."""
+    connection: str = ""
+    """The id of its connection; empty while it has none."""
+    connection_state: str = ""
+    """connected, or in_game with a seat; empty without a connection."""
+    connected_s: float = 0.0
+    """How long it has had this connection."""
+    codec: str = ""
+    """The encoding of its frames, as in holdfast.v1.msgpack; empty for an agent."""
+    signed_in_at: float = 0.0
+    """In seconds since 1970; 0 if it is unknown."""
+    messages_in: int = 0
+    """Reliable messages from the client; those of agents are not counted."""
+    messages_out: int = 0
+    """Reliable messages to the client, answers and notices of the server included."""
+    bytes_in: int = 0
+    """Bytes of payloads from the client on this server, without the overhead of TLS, WebSocket and TCP."""
+    bytes_out: int = 0
+    """The same to the client."""
 
 
 class SessionPage(Struct, frozen=True, omit_defaults=True):
@@ -138,15 +161,13 @@ class SessionRecord(Struct, array_like=True, frozen=True):
     lineage: str = ""
     """The lineage that its client last received, and where it and older ones were forked."""
     forks: list[Fork] = []
+    account: str = ""
+    """The name of the account that its player signed in with."""
 
 
 class SessionSchema(SessionInfo, frozen=True, kw_only=True):
     """Everything that is known of a session: what is shown, and what is private. It is never sent."""
 
-    roles: list[str]
-    address: str
-    codec: str
-    signed_in_at: float
     sign_outs: int
     epoch: int
     channels_opened: int

@@ -154,7 +154,15 @@ class SessionLifecycle:
         self._counters.sessions_ended += 1
         for heard in self.on_end:
             heard(session, reason, message)
-        self._publish(Ended(session=session.id, player=session.player_id, reason=reason, message=sentence(message)))
+        self._publish(
+            Ended(
+                session=session.id,
+                player=session.player_id,
+                reason=reason,
+                message=sentence(message),
+                duration_s=round(self._clock.now() - session.created_at, 3),
+            )
+        )
         if connection is not None:
             self.close_connection(session, connection, reason, message)
 

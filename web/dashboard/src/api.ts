@@ -45,6 +45,18 @@ export interface SessionInfo {
   resumes: number;
   expires_in_s: number;
   flags: string[];
+  account: string;
+  roles: string[];
+  address: string;
+  connection: string;
+  connection_state: string;
+  connected_s: number;
+  codec: string;
+  signed_in_at: number;
+  messages_in: number;
+  messages_out: number;
+  bytes_in: number;
+  bytes_out: number;
 }
 export interface TimelineInfo {
   session: string;
@@ -95,6 +107,8 @@ export interface PlayerInfo {
   id: string;
   sessions: string[];
   rooms: string[];
+  account: string;
+  roles: string[];
 }
 export interface BanInfo {
   subject: string;

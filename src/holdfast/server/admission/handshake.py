@@ -195,7 +195,7 @@ class Resumer:
                 continue
             lost.append(channel)
             if channel is session.channel:
-                channel.resync()
+                session.resync(channel)
             else:
                 # Its seat is gone, so there is no state to send: the welcome tells the client.
                 session.channel_over(channel)

@@ -71,6 +71,7 @@ class Linking:
         if identity.player_id != session.player_id:
             raise RuntimeError(f"the authenticator of {request.scheme!r} linked another player than it was asked to")
         session.roles = identity.roles
+        session.account = identity.account
         roles = sorted(identity.roles)
         self._publish(Authenticated(session=session.id, player=session.player_id, scheme=request.scheme, roles=roles))
         # Sessions that are only in the store end too.

@@ -101,6 +101,7 @@ class SessionMaker:
             roles=identity.roles,
         )
         session.data = identity.data
+        session.account = identity.account
         session.signed_in_at = self._clock.wall_clock()
         session.sign_outs = self._access.sign_outs
         self._lifecycle.add(session)

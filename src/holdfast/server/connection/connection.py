@@ -202,7 +202,9 @@ class LiveConnection(Connection):
                 frames = rest
             else:
                 counters = self._counters
-                counters.bytes_received += len(payload)
+                size = len(payload)
+                counters.bytes_received += size
+                self.bytes_received += size
                 if self.tap is not None:
                     self.tap("in", payload)
                 if not self.is_confirmed:
@@ -435,6 +437,7 @@ class LiveConnection(Connection):
                 counters = self._counters
                 counters.frames_sent += len(frames)
                 counters.bytes_sent += size
+                self.bytes_sent += size
                 if size <= self._whole_bytes_max:
                     transport.send(payload)
                     if self.tap is not None:

@@ -144,8 +144,14 @@ class PlayerOperations:
         return info
 
     def _info(self, player_id: str) -> PlayerInfo:
-        sessions = [str(session.id) for session in self._sessions.of_player(player_id)]
-        return PlayerInfo(player_id, sessions, [runner.room.id for runner in self._directory.rooms_of(player_id)])
+        sessions = self._sessions.of_player(player_id)
+        return PlayerInfo(
+            id=player_id,
+            sessions=[str(session.id) for session in sessions],
+            rooms=[runner.room.id for runner in self._directory.rooms_of(player_id)],
+            account=next((session.account for session in sessions if session.account), ""),
+            roles=sorted({role for session in sessions for role in session.roles}),
+        )
 
 
 class AccountOperations:

@@ -20,6 +20,8 @@ export const player: Page = (root, player_id) => {
   );
   const showAbout = part(about, (info: PlayerInfo) =>
     facts(
+      ["Account", info.account || "–"],
+      ["Roles", info.roles.join(", ") || "–"],
       ["Sessions", lines(info.sessions.map((each) => sessionLink(each) as HTMLElement))],
       ["Rooms", lines(info.rooms.map((each) => roomLink(each) as HTMLElement))],
     ),

@@ -12,7 +12,7 @@ export const players: Page = (root, _, shared) => {
   const total = h("span", { class: "total" });
   const list = new List<PlayerInfo>({
     label: "Players",
-    columns: ["Player", "Sessions", "Rooms"],
+    columns: ["Player", "Sessions", "Roles", "Rooms"],
     load: async (cursor) => {
       const query = { search: search.value.trim(), limit: PAGE, cursor };
       const page = await get<{ players: PlayerInfo[]; cursor: string }>("/v1/players", query);
@@ -23,6 +23,7 @@ export const players: Page = (root, _, shared) => {
     cells: (each) => [
       cell(h("b", null, each.id)),
       cell(counted(each.sessions.length, "session")),
+      wide(each.roles.join(", ") || "–"),
       wide(h("code", null, each.rooms.join(", ") || "–")),
     ],
     empty: () =>

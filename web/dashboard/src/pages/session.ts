@@ -5,7 +5,7 @@ import { act, get, Problem, path, type SessionInfo, type TimelineInfo } from "..
 import type { Page } from "../page";
 import { attempt, confirm, field, showProblem } from "../ui/dialog";
 import { every, fill, h, part } from "../ui/dom";
-import { clock, date, milliseconds, span } from "../ui/format";
+import { bytes, clock, counted, date, milliseconds, span, words } from "../ui/format";
 import { badge, card, facts, heading, id, loading, nothing, playerLink, roomLink } from "../ui/parts";
 
 export const session: Page = (root, session_id) => {
@@ -44,6 +44,7 @@ export const session: Page = (root, session_id) => {
         ...info,
         age_s: Math.round(info.age_s),
         idle_s: Math.round(info.idle_s),
+        connected_s: Math.round(info.connected_s),
         expires_in_s: Math.round(info.expires_in_s),
       });
     } catch (error) {
@@ -126,11 +127,19 @@ function drawAbout(info: SessionInfo) {
   return facts(
     ["Status", [badge(info.status), info.expires_in_s > 0 && ` ends in ${span(info.expires_in_s)}`]],
     ["Player", playerLink(info.player)],
+    ["Account", info.account || "–"],
+    ["Roles", info.roles.join(", ") || "–"],
     ["Room", roomLink(info.room)],
-    ["Round trip", milliseconds(info.latency_ms)],
-    ["Transport", info.transport || "–"],
+    ["Signed in", date(info.signed_in_at)],
     ["Age", span(info.age_s)],
     ["Last input", `${span(info.idle_s)} ago`],
+    ["Address", info.address || "–"],
+    ["Connection", info.connection === "" ? "–" : [id(info.connection), ` ${words(info.connection_state)}`]],
+    ["Connected for", info.connection === "" ? "–" : span(info.connected_s)],
+    ["Transport", [info.transport, info.codec].filter((each) => each !== "").join(", ") || "–"],
+    ["Round trip", milliseconds(info.latency_ms)],
+    ["Received", `${counted(info.messages_in, "message")}, ${bytes(info.bytes_in)}`],
+    ["Sent", `${counted(info.messages_out, "message")}, ${bytes(info.bytes_out)}`],
     ["Drops / resumes", `${info.drops} / ${info.resumes}`],
     ["Flags", info.flags.join(", ").replaceAll("_", " ") || "–"],
   );
