@@ -45,8 +45,8 @@ async def test_events_are_numbered_without_a_gap() -> None:
     events = await _next(log.read(START), 2)
 
     assert events == [
-        EventInfo(START + 1, "room.created", DAY_ONE, {"room": "a", "kind": "arena", "creator": ""}),
-        EventInfo(START + 2, "room.ended", DAY_ONE, {"room": "a", "status": "terminated", "reason": ""}),
+        EventInfo(START + 1, "room.created", DAY_ONE, {"room": "a", "kind": "arena", "creator": "", "info": None}),
+        EventInfo(START + 2, "room.ended", DAY_ONE, {"room": "a", "status": "terminated", "reason": "", "info": None}),
     ]
 
 
@@ -187,6 +187,8 @@ async def test_what_happens_on_a_server_is_told_in_order_and_ends_with_it(world:
         ("room.updated", room.id),
         ("seat.taken", room.id),
         ("seat.freed", room.id),
+        ("room.ending", room.id),
         ("room.ended", room.id),
     ]
-    assert of_rooms[-1].body == {"room": room.id, "status": "ended", "reason": "empty"}
+    ended = of_rooms[-1].body
+    assert (ended["status"], ended["reason"], ended["info"].name) == ("ended", "empty", "ours")

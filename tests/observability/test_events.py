@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import Failed, Player, PlayerData, Reason, Refused, Room, on
+from holdfast import Failed, NotFound, Player, PlayerData, Reason, Refused, Room, on
 from holdfast.schemas.events import (
     Dropped,
     Ended,
@@ -16,6 +16,8 @@ from holdfast.schemas.events import (
     Resumed,
     RoomCreated,
     RoomEnded,
+    RoomEnding,
+    RoomEvent,
     RoomFailed,
     RoomRecovered,
     RoomReleased,
@@ -285,8 +287,44 @@ async def test_a_room_that_is_not_well_has_failed_before_it_ends() -> None:
         room = await play.server.create_room("hall")
         await until(lambda: play.of(RoomEnded))
 
-        assert play.of(RoomFailed) == [RoomFailed(room=room.id, kind="hall", why="unhealthy", at=play.events[1].at)]
-        assert [event.name for event in play.events] == ["room.created", "room.failed", "room.ended"]
+        assert [(each.room, each.kind, each.why) for each in play.of(RoomFailed)] == [(room.id, "hall", "unhealthy")]
+        assert [event.name for event in play.events] == ["room.created", "room.failed", "room.ending", "room.ended"]
+        assert [each.reason for each in play.of(RoomEnding)] == ["unhealthy"]
+
+
+@in_virtual_time
+async def test_events_of_a_room_have_its_listing_without_its_code() -> None:
+    async with scene(hall(on_create=lambda room, _: room.start())) as play:
+        ada = await play.enter()
+        await ada.client.request("create", kind="hall", name="The Hall", properties={"map": "mill"})
+        (room,) = play.server.rooms
+        play.call(lambda: room.update(name="The Great Hall"))
+        await play.settled()
+        play.call(room.close)
+        await until(lambda: play.of(RoomEnded))
+
+        told = [event for event in play.events if isinstance(event, RoomEvent)]
+        assert [(event.name, event.body["info"].status, event.body["info"].name) for event in told] == [
+            ("room.created", "active", "The Hall"),
+            ("room.started", "active", "The Hall"),
+            ("room.updated", "active", "The Great Hall"),
+            ("room.ending", "ending", "The Great Hall"),
+            ("room.ended", "ended", "The Great Hall"),
+        ]
+        for event in told:
+            info = event.body["info"]
+            assert (info.id, info.kind, info.phase, info.creator) == (room.id, "hall", "playing", "ada")
+            assert info.properties == {"map": "mill"}
+            assert info.code == ""
+
+
+@in_virtual_time
+async def test_a_room_that_closes_before_anybody_has_heard_of_it_is_never_told_to_end() -> None:
+    async with scene(hall(on_create=lambda room, _: room.close())) as play:
+        with pytest.raises(NotFound):
+            await play.server.create_room("hall")
+
+        assert not play.of(RoomEvent)
 
 
 @in_virtual_time
@@ -299,6 +337,7 @@ async def test_a_room_whose_last_turn_does_not_end_has_failed() -> None:
 
         assert [failed.why for failed in play.of(RoomFailed)] == ["abandoned"]
         assert [ended.status for ended in play.of(RoomEnded)] == ["failed"]
+        assert [failed.info.status for failed in play.of(RoomFailed) if failed.info is not None] == ["ending"]
 
 
 # From the store

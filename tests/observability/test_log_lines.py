@@ -58,6 +58,26 @@ async def test_a_player_s_way_is_one_line_for_each_step_with_ids_as_fields(
     assert not any({"type", "at"} & fields.keys() for _, _, fields in told)
 
 
+async def test_the_life_of_a_room_is_a_line_for_each_step_without_its_listing(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    server = await world.serve(chat())
+    room = await server.create_room("chat", name="The Hall")
+    room.start()
+    room.close()
+    await server.stop()
+
+    told = [line for line in lines_of(caplog) if line[2].get("room") == room.id]
+
+    assert [(event, fields) for _, event, fields in told] == [
+        ("room.created", {"room": room.id, "kind": "chat"}),
+        ("room.started", {"room": room.id, "kind": "chat"}),
+        ("room.ending", {"room": room.id, "kind": "chat", "reason": "closed"}),
+        ("room.ended", {"room": room.id, "status": "ended", "reason": "closed"}),
+    ]
+
+
 async def test_what_is_in_order_is_not_logged_unless_somebody_asks(
     world: World, caplog: pytest.LogCaptureFixture
 ) -> None:

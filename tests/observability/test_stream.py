@@ -10,9 +10,14 @@ from holdfast.http.responses import whole
 from holdfast.observability.bus import EventLog
 from holdfast.schemas import events
 from holdfast.schemas.events import Event
+from holdfast.schemas.room import RoomInfo
 
 DAY_ONE = 1_800_000_000.0
-EXAMPLES: dict[Any, object] = {str: "x", float: 1.5, float | None: 1.5, int: 7, bool: True, list[str]: ["a", "b"]}
+ROOM = RoomInfo("r", "arena", 2, 4, "lobby", {"map": "mill"}, name="The Mill", host="ada")
+EXAMPLES: dict[Any, object] = {
+    str: "x", float: 1.5, float | None: 1.5, int: 7, bool: True, list[str]: ["a", "b"],
+    RoomInfo | None: ROOM,
+}
 BASES = {events.Event, events.SessionEvent, events.RoomEvent}
 KINDS = [
     kind

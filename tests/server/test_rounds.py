@@ -67,6 +67,32 @@ async def test_the_end_of_a_round_frees_the_seats_of_who_is_away_and_resets_who_
     assert ada_room.left.reason == Reason.ROUND_ENDED
 
 
+async def test_players_who_are_away_at_the_end_of_a_round_stay_if_the_room_keeps_them(world: World) -> None:
+    kind = chat(keep_after_end=True, keep_before_start=False)
+    server = await world.serve(kind)
+    gate = Gate()
+    ada, bob = await world.connect(server, dial=gate), await world.connect(server)
+    ada_room, bob_room = await ada.join_or_create("chat"), await bob.join_or_create("chat")
+    room = room_of(server, bob_room)
+    player = player_in(server, ada_room, ada)
+    room.start()
+    for each in room.players:
+        each.data.hp = 1
+    gate.shut()
+    ada.cut()
+    await kind.story.has("on_drop")
+
+    room.end()
+    room.start()
+    await until_resumed(ada, gate.open)
+
+    assert kind.story.of("on_leave") == []
+    assert [each.data.hp for each in room.players] == [100, 100]
+    assert player in room.players
+    assert player.connected
+    assert ada_room.left is None
+
+
 async def test_rounds_may_follow_each_other_however_players_come_and_go(world: World) -> None:
     """Boss Room's SessionManager fails in the second round of this story, and keeps lobby drops ever after."""
     kind = chat(keep_before_start=False)

@@ -54,8 +54,10 @@ class Room(Generic[D]):
     """The same player joins again: the newest takes the seat over, is refused, or gets a second seat."""
     keep_before_start: bool = True
     """Whether a drop in the lobby keeps the seat; False forgets the player, as many lobbies want."""
+    keep_after_end: bool = False
+    """Whether players who are away when a round ends stay for the next; False frees their seats."""
     empty_ttl_s: float = 60.0
-    """An empty room ends after this; 0: with its last player."""
+    """An empty room ends after this; 0: with its last player. `on_destroy` may refuse."""
     tick_hz: float = 0.0
     """Calls of `on_tick` per second; 0: none."""
     save_s: float = 0.0
@@ -192,7 +194,7 @@ class Room(Generic[D]):
             context.commands.follow(self.on_start)
 
     def end(self) -> None:
-        """End the round: players who are away lose their seat, the others' data is reset."""
+        """End the round: data is reset, and players who are away lose their seat, unless `keep_after_end` is set."""
         context = self._holdfast_context
         if context.phase != "playing":
             return
@@ -200,7 +202,7 @@ class Room(Generic[D]):
         context.listed()
         failures: list[Exception] = []
         for seat in context.seats.occupied:
-            if seat.state is not SeatState.TAKEN:
+            if seat.state is not SeatState.TAKEN and not self.keep_after_end:
                 context.commands.free(seat, Reason.ROUND_ENDED, "")
                 continue
             try:
@@ -339,7 +341,7 @@ class Room(Generic[D]):
         """The server stops within this many seconds: end the round, or tell the players."""
 
     def on_destroy(self) -> Any:
-        """The room is about to end; everybody has left."""
+        """The room is about to end; everybody has left. Raise `Refused` to keep one that ends because it is empty."""
 
     def on_destroyed(self) -> Any:
         """The room has ended; nothing can be sent any more."""

@@ -141,9 +141,10 @@ class EventLogger:
         if not self._lines.allow(kind, None if level >= logging.WARNING else self._events_per_s):
             return
         fields = to_builtins(event)
-        # A line has its own name and time.
+        # A line has its own name and time; the room's listing is in the stream of events.
         del fields["type"]
         fields.pop("at", None)
+        fields.pop("info", None)
         if isinstance(event, Banned | BanLifted):
             # "player:…" or "address:…" becomes a field of that name, so that it can be searched or left out like
             # others.

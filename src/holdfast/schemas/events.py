@@ -9,6 +9,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from holdfast.schemas.room import RoomInfo
+
 
 class Event(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"):
     """The base of all events."""
@@ -193,7 +195,7 @@ class BanLifted(Event, frozen=True, kw_only=True, tag="ban.lifted"):
 
 
 class RoomEvent(Event, frozen=True, kw_only=True):
-    """An event of one room."""
+    """An event of one room. `info` is the room as everybody may see it at that time: its join code is not shown."""
 
     room: str
 
@@ -203,18 +205,21 @@ class RoomCreated(RoomEvent, frozen=True, kw_only=True, tag="room.created"):
 
     kind: str
     creator: str = ""
+    info: RoomInfo | None = None
 
 
 class RoomStarted(RoomEvent, frozen=True, kw_only=True, tag="room.started"):
     """A round of its game has begun."""
 
     kind: str
+    info: RoomInfo | None = None
 
 
 class ListingUpdated(RoomEvent, frozen=True, kw_only=True, tag="room.updated"):
     """Its listing in the directory has changed."""
 
     version: int
+    info: RoomInfo | None = None
 
 
 class RoomRecovered(RoomEvent, frozen=True, kw_only=True, tag="room.recovered"):
@@ -223,6 +228,7 @@ class RoomRecovered(RoomEvent, frozen=True, kw_only=True, tag="room.recovered"):
     kind: str
     age_s: float = 0.0
     """How old the recovered state is: everything later is lost. 0 if nothing is lost."""
+    info: RoomInfo | None = None
 
 
 ROOM_FAILURES = ("create_failed", "activation_timeout", "unhealthy", "abandoned", "set_aside")
@@ -238,12 +244,22 @@ class RoomFailed(RoomEvent, frozen=True, kw_only=True, tag="room.failed"):
 
     kind: str
     why: str
+    info: RoomInfo | None = None
 
 
 class RoomReleased(RoomEvent, frozen=True, kw_only=True, tag="room.released"):
     """This server no longer has the room, but it has not ended: it is in the store or on another server."""
 
     reason: str
+    info: RoomInfo | None = None
+
+
+class RoomEnding(RoomEvent, frozen=True, kw_only=True, tag="room.ending"):
+    """Its end has begun: its players leave, then it is gone. The reason is the one of `RoomEnded`."""
+
+    kind: str
+    reason: str
+    info: RoomInfo | None = None
 
 
 class RoomEnded(RoomEvent, frozen=True, kw_only=True, tag="room.ended"):
@@ -251,6 +267,7 @@ class RoomEnded(RoomEvent, frozen=True, kw_only=True, tag="room.ended"):
 
     status: str
     reason: str = ""
+    info: RoomInfo | None = None
 
 
 class RoomHostChanged(RoomEvent, frozen=True, kw_only=True, tag="host.changed"):

@@ -125,7 +125,8 @@ class HealthMonitor:
         unhealthy = [runner for runner, task in asked.items() if not task.result() and not runner.context.is_closing]
         self._are_rooms_unhealthy = len(unhealthy) >= max(_UNHEALTHY_LEAST, _UNHEALTHY_SHARE * len(self._rooms))
         for runner in unhealthy:
-            self._publish(RoomFailed(room=runner.room.id, kind=runner.room.kind, why="unhealthy"))
+            room, info = runner.room, runner.entry.public_info()
+            self._publish(RoomFailed(room=room.id, kind=room.kind, why="unhealthy", info=info))
             runner.end("unhealthy", Reason.ROOM_FAILED)
         if self.is_healthy is not self._was_healthy:
             self._was_healthy = self.is_healthy

@@ -293,7 +293,7 @@ async def test_a_server_that_stops_ends_its_rooms_and_a_durable_one_waits_for_th
         await bench.stop()
 
         ends = [event.body async for event in node.events.read(0) if event.type == "room.ended"]
-        assert ends == [{"room": room.id, "status": "ended", "reason": "stopping"}]
+        assert [(end["room"], end["status"], end["reason"]) for end in ends] == [(room.id, "ended", "stopping")]
         assert memory.story[-2:] == ["on_destroy ending", "on_destroyed ending"]
         assert durable.story == ["on_create creating", "on_created creating"]
         await bench.start()
@@ -314,7 +314,7 @@ async def test_a_room_that_does_not_come_to_its_end_in_time_has_failed() -> None
         await stopping
 
         ends = [event.body async for event in node.events.read(0) if event.type == "room.ended"]
-        assert ends == [{"room": room.id, "status": "failed", "reason": "stopping"}]
+        assert [(end["room"], end["status"], end["reason"]) for end in ends] == [(room.id, "failed", "stopping")]
         assert kind.story[-1] == "on_destroy goes on"
 
 
@@ -340,10 +340,16 @@ async def test_who_watches_hears_of_the_beginning_each_change_and_the_end() -> N
         found = await events_of(bench.server.parts, "room.created", "room.updated", "room.ended")
 
         # Of what a room does to itself before it is open, nobody hears.
+        shown = [event.body.pop("info") for event in found]
         assert [(event.type, event.body) for event in found] == [
             ("room.created", {"room": info.id, "kind": "table", "creator": "ada"}),
             ("room.updated", {"room": info.id, "version": changed.version}),
             ("room.ended", {"room": info.id, "status": "ended", "reason": "closed"}),
+        ]
+        assert [(each.status, each.properties.get("map")) for each in shown] == [
+            ("active", None),
+            ("active", "sea"),
+            ("ended", "sea"),
         ]
         assert (info.name, info.properties) == ("from the start", {"ready": True})
 

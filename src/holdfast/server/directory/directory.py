@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from msgspec.structs import replace
+
 from holdfast.core.addresses import AddressQuota, AddressShares
 from holdfast.core.errors import Failed, Invalid, NotFound, Throttled
 from holdfast.core.listed_room import check_role
@@ -222,14 +224,14 @@ class Directory:
             self._quota.give_back(room_id)
             if isinstance(error, Failed):
                 why = context.listing.reason or "create_failed"
-                self._publish(RoomFailed(room=room_id, kind=room.kind, why=why))
+                self._publish(RoomFailed(room=room_id, kind=room.kind, why=why, info=runner.entry.public_info()))
             runner.abandon()
             raise
         # Only now: nobody may find a room that its game might still refuse.
         context.listing.happened(RoomStep.ACTIVATED)
         self.add(runner)
         self._context.counters.rooms_created += 1
-        self._publish(RoomCreated(room=room_id, kind=room.kind, creator=creator))
+        self._publish(RoomCreated(room=room_id, kind=room.kind, creator=creator, info=runner.entry.public_info()))
         if context.phase == "playing":
             runner.started()
         return room_id
@@ -318,14 +320,16 @@ class Directory:
             await asyncio.wait([self._all_forgotten], timeout=within_s)
         for runner in ending:
             if runner.room.id in self._runners:
-                self._publish(RoomFailed(room=runner.room.id, kind=runner.room.kind, why="abandoned"))
+                room, info = runner.room, runner.entry.public_info()
+                self._publish(RoomFailed(room=room.id, kind=room.kind, why="abandoned", info=info))
                 runner.abandon()
 
     def suspend_all(self) -> None:
         """Release the durable rooms: they stay in the store."""
         for runner in list(self._runners.values()):
             if runner.persistence.survives_stop:
-                self._publish(RoomReleased(room=runner.room.id, reason=Reason.STOPPING))
+                info = runner.entry.public_info()
+                self._publish(RoomReleased(room=runner.room.id, reason=Reason.STOPPING, info=info))
                 runner.let_go()
 
     def forget(self, runner: RoomRunner) -> None:
@@ -340,7 +344,8 @@ class Directory:
             if listing.is_over:
                 info = runner.entry.info(sees_code=True)
                 self.names.remove(listing, info)
-                self._publish(RoomEnded(room=room.id, status=info.status, reason=info.reason))
+                public = replace(info, code="")
+                self._publish(RoomEnded(room=room.id, status=info.status, reason=info.reason, info=public))
             else:
                 self.names.forget(room.id, listing)
         if self._all_forgotten is not None and not self._all_forgotten.done() and self._is_all_durable():

@@ -388,7 +388,8 @@ class Committer:
         runner = room.runner
         log.error("the room was taken over by another server", room=room.room_id, kind=runner.room.kind)
         self._counters.rooms_fenced += 1
-        self._publish(RoomReleased(room=room.room_id, reason=Reason.MOVED))
+        info = runner.entry.public_info()
+        self._publish(RoomReleased(room=room.room_id, reason=Reason.MOVED, info=info))
         for seat in runner.seats.occupied:
             self.on_session_lost(seat.session)
             if seat.outlet.record() is None:

@@ -308,7 +308,8 @@ class Recovery:
         self._directory.add(runner)
         self._counters.rooms_recovered += 1
         age_s = self._age_s(runner.room, saved.record) or 0.0
-        self._publish(RoomRecovered(room=room_id, kind=runner.room.kind, age_s=round(age_s, 3)))
+        info = runner.entry.public_info()
+        self._publish(RoomRecovered(room=room_id, kind=runner.room.kind, age_s=round(age_s, 3), info=info))
         runner.recovered()
         # The first commit takes the room over from the server that had it.
         made.changed()

@@ -71,6 +71,13 @@ class RoomEntry:
             raise TypeError(f"max_players must be a whole number; got {self._room.max_players!r}")
         return self.info(sees_code=False)
 
+    def public_info(self) -> RoomInfo | None:
+        """The room as events show it; None if its game has put something into `max_players` that cannot be shown."""
+        try:
+            return self.info(sees_code=False)
+        except TypeError:
+            return None
+
     @property
     def open_seats(self) -> int:
         return open_seats(self._room)
@@ -125,10 +132,12 @@ class RoomEntry:
     def _tell(self) -> None:
         listing, room_id = self._context.listing, self._context.room_id
         self._told_version = listing.version
-        self._room.broadcast(RoomUpdated(self.info(sees_code=True)))
+        info = self.info(sees_code=True)
+        self._room.broadcast(RoomUpdated(info))
         if listing.status is not RoomStatus.CREATING:
             # Before that, nobody has heard of the room.
-            self._publish(events.ListingUpdated(room=room_id, version=listing.version))
+            public = replace(info, code="")
+            self._publish(events.ListingUpdated(room=room_id, version=listing.version, info=public))
 
     def name_host(self, player: Player[Any] | None) -> None:
         context = self._context

@@ -24,6 +24,7 @@ _WHOLE = {"max_players", "waiting_max"}
 _TYPES: dict[str, tuple[type, str]] = {
     "create_role": (str, 'the name of a role, or ""'),
     "join_role": (str, 'the name of a role, or ""'),
+    "keep_after_end": (bool, "True or False"),
     "keep_before_start": (bool, "True or False"),
     "unique_names": (bool, "True or False"),
 }

@@ -22,7 +22,7 @@ from holdfast.core.room_context import RoomCommands, RoomContext, Timer
 from holdfast.core.room_listing import RoomStatus, RoomStep, check_request
 from holdfast.core.session import PlayerId, RoomHandle, Seat, SeatState, SeatStep, Session, SessionState
 from holdfast.schemas import frames
-from holdfast.schemas.events import PlayerJoined, PlayerLeft, RoomStarted
+from holdfast.schemas.events import PlayerJoined, PlayerLeft, RoomEnding, RoomStarted
 from holdfast.schemas.frames import sentence
 from holdfast.schemas.player import WaitInfo
 from holdfast.schemas.requests import Update
@@ -98,9 +98,7 @@ class RoomRunner:
         self._handle: RoomHandle | None = None
         self.was_joined = False
         self.is_closing = False
-        self._empty_timer = EmptyTimer(
-            self.room, self.seats, services.context.clock, unjoined_s=self.limits.unjoined_s, end=end
-        )
+        self._empty_timer = EmptyTimer(self.room, context, services, self.turns, end=end, failed=failed)
         self.reservations = Reservations(
             self.room,
             context,
@@ -179,18 +177,32 @@ class RoomRunner:
         self._saves.start()
         self.check_empty()
 
-    def end(self, reason: str, seats: Reason = Reason.ROOM_CLOSED) -> None:
-        """End the room after the current turn: all players leave for the reason `seats`, then the room is gone."""
+    def end(self, reason: str, seats: Reason = Reason.ROOM_CLOSED, *, is_asked: bool = False) -> None:
+        """End the room after the current turn: all players leave for the reason `seats`, then the room is gone.
+
+        `is_asked` if `on_destroy` has just agreed to it; if not, it is called, and cannot refuse.
+        """
         if self.is_closing:
             return
+        was_announced = self.context.listing.status is not RoomStatus.CREATING
         self.is_closing = True
         self.context.listing.happened(RoomStep.CLOSED, reason)
+        if was_announced:
+            self._publish(
+                RoomEnding(room=self.room.id, kind=self.room.kind, reason=reason, info=self.entry.public_info())
+            )
         self.listed()
         for seat in self.seats:
             self.free(seat, seats)
         self.reservations.close()
-        self.turns.follow(self.room.on_destroy, (), self._hook_ended, ("on_destroy",))
+        if not is_asked:
+            self.turns.follow(self.room.on_destroy, (), self._destroy_ended)
         self.turns.follow(self._destroyed, (), self._hook_ended, ("the end",))
+
+    def _destroy_ended(self, error: Exception | None, _: Any) -> None:
+        # A room that was closed, or whose server stops, ends whether its game refuses or not.
+        if error is not None and not isinstance(error, Refused):
+            self.failed(error, "on_destroy")
 
     def _destroyed(self) -> Any:
         self._stop_timers()
@@ -509,7 +521,7 @@ class RoomRunner:
     def started(self) -> None:
         """A round has begun; a room that is still being created is not announced yet."""
         if self.context.listing.status is not RoomStatus.CREATING:
-            self._publish(RoomStarted(room=self.room.id, kind=self.room.kind))
+            self._publish(RoomStarted(room=self.room.id, kind=self.room.kind, info=self.entry.public_info()))
 
     def listed(self) -> None:
         """What the directory shows of the room has changed."""

@@ -4,11 +4,10 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
 
-from holdfast.core.errors import Throttled
+from holdfast.core.errors import Refused, Throttled
 from holdfast.core.room import Room
-from holdfast.core.room_context import Seats, Timer
+from holdfast.core.room_context import RoomContext, Timer
 from holdfast.logs import get_logger
-from holdfast.server.context import Clock
 from holdfast.server.rooms.services import RoomServices
 from holdfast.server.rooms.turns import Turns
 
@@ -18,6 +17,8 @@ Failure = Callable[[Exception, str], None]
 
 # Skipped ticks of a room are logged this often.
 _COMPLAINT_S = 10.0
+# The least time between two questions whether an empty room may end: `empty_ttl_s` may be 0.
+_STAY_S_MIN = 1.0
 
 
 class RoomTimers:
@@ -154,38 +155,79 @@ class RoomTimers:
 
 
 class EmptyTimer:
-    """Ends an empty room.
+    """Ends an empty room, unless its game refuses: `on_destroy` is asked first, while the room is still open.
 
     A room that nobody has joined yet has one deadline. Attempts to join it and seats that players reserve in it do not
     extend it; seats that an operator or a placement reserved do, for as long as they are reserved.
     """
 
     def __init__(
-        self, room: Room[Any], seats: Seats, clock: Clock, *, unjoined_s: float, end: Callable[[str], None]
+        self,
+        room: Room[Any],
+        context: RoomContext,
+        services: RoomServices,
+        turns: Turns,
+        *,
+        end: Callable[..., None],
+        failed: Failure,
     ) -> None:
         self._room = room
-        self._seats = seats
-        self._clock = clock
-        self._unjoined_s = unjoined_s
+        self._context = context
+        self._clock = services.context.clock
+        self._unjoined_s = services.context.limits.unjoined_s
+        self._turns = turns
         self._end = end
+        self._failed = failed
         self._timer: asyncio.TimerHandle | None = None
+        self._was_joined = False
         self._unjoined_until: float | None = None
+        self._stays_until = 0.0
 
     def check(self, *, was_joined: bool) -> None:
         """Begin to wait for the end of an empty room, or stop waiting."""
         self.stop()
-        seats, now = self._seats, self._clock.now()
+        now = self._clock.now()
+        self._was_joined = was_joined
         if self._unjoined_until is None:
             self._unjoined_until = now + self._unjoined_s
-        if len(seats):
-            return
-        if not was_joined and not seats.is_room_needed:
-            left_s = max(0.0, self._unjoined_until - now)
-            self._timer = self._clock.loop.call_later(left_s, self._end, "never_joined")
-        elif was_joined and seats.used == 0:
-            self._timer = self._clock.loop.call_later(self._room.empty_ttl_s, self._end, "empty")
+        reason = self._reason()
+        if reason:
+            left_s = self._room.empty_ttl_s if was_joined else self._unjoined_until - now
+            self._timer = self._clock.loop.call_later(max(left_s, self._stays_until - now, 0.0), self._due, reason)
 
     def stop(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
+
+    def _reason(self) -> str:
+        """Why the room is to end; empty if somebody is in it, or has a seat to come to, or it ends already."""
+        seats = self._context.seats
+        if len(seats) or self._context.is_closing:
+            return ""
+        if not self._was_joined:
+            return "" if seats.is_room_needed else "never_joined"
+        return "empty" if seats.used == 0 else ""
+
+    def _due(self, reason: str) -> None:
+        if type(self._room).on_destroy is Room.on_destroy:
+            self._end(reason)
+        else:
+            self._turns.take(self._ask, (), self._asked, (reason,))
+
+    def _ask(self) -> Any:
+        # Somebody may have come while this turn waited.
+        return self._room.on_destroy() if self._reason() else None
+
+    def _asked(self, error: Exception | None, _: Any, reason: str) -> None:
+        is_refused = isinstance(error, Refused)
+        if is_refused:
+            log.debug("an empty room stays", room=self._room.id, kind=self._room.kind, why=error)
+            self._stays_until = self._clock.now() + max(self._room.empty_ttl_s, _STAY_S_MIN)
+        elif error is not None:
+            self._failed(error, "on_destroy")
+        # Somebody may have come while it was decided: then the room stays as well.
+        if self._reason() and not is_refused:
+            self._end(reason, is_asked=True)
+        else:
+            self.check(was_joined=self._was_joined)
