@@ -6,6 +6,7 @@ An IPv6 network of 64 bits counts as one address: a customer has 2**64 of them, 
 
 import re
 from collections.abc import Hashable, Iterable, Iterator
+from functools import lru_cache
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address, ip_network
 from math import ceil
 from typing import Generic, TypeVar
@@ -33,6 +34,8 @@ def host_of(peer: str) -> str:
     return host.strip("[]") if colon else peer
 
 
+# A connection's address is asked for at every step of its sign-in.
+@lru_cache(maxsize=1024)
 def read_address(text: str) -> IPv4Address | IPv6Address | None:
     """The address of a peer; None if it has none, as with the memory transport."""
     try:

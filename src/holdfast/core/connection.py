@@ -1,17 +1,16 @@
 """A connection: one live link to one client. Disposable; its id is never used again."""
 
-from enum import Enum
 from typing import NamedTuple, NewType
 
 from holdfast.core.addresses import host_of
 from holdfast.core.reasons import Reason
-from holdfast.core.tables import Table
+from holdfast.core.tables import Table, TableEnum
 from holdfast.schemas.frames import Frame
 
 ConnectionId = NewType("ConnectionId", str)
 
 
-class ConnectionState(Enum):
+class ConnectionState(TableEnum):
     """The states of a connection."""
 
     CONNECTING = "connecting"
@@ -21,7 +20,7 @@ class ConnectionState(Enum):
     DISCONNECTED = "disconnected"
 
 
-class ConnectionStep(Enum):
+class ConnectionStep(TableEnum):
     """The events of a connection."""
 
     WELCOMED = "welcomed"

@@ -9,13 +9,12 @@ A destination of a queue is one of
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from enum import Enum
 from math import fsum, inf
 from operator import attrgetter
 from typing import Literal, get_args
 
 from holdfast.core.errors import Invalid
-from holdfast.core.tables import Table
+from holdfast.core.tables import Table, TableEnum
 from holdfast.schemas.frames import NAME_CHARS_MAX
 from holdfast.schemas.node import NodeInfo
 from holdfast.schemas.requests import PlacedPlayer, StartPlacement
@@ -31,7 +30,7 @@ Priority = Literal["latency", "load", "order"]
 _PRIORITIES = get_args(Priority)
 
 
-class PlacementState(Enum):
+class PlacementState(TableEnum):
     """The states of a placement."""
 
     PENDING = "pending"
@@ -41,7 +40,7 @@ class PlacementState(Enum):
     FAILED = "failed"
 
 
-class PlacementEvent(Enum):
+class PlacementEvent(TableEnum):
     """The events of a placement."""
 
     PLACED = "placed"

@@ -1,7 +1,7 @@
 """A room's entry in the directory: what is known of it from outside, beside the game's own state."""
 
 from collections.abc import Callable, Iterable, Mapping
-from enum import Enum, StrEnum
+from enum import StrEnum
 from math import isfinite
 from typing import Any, SupportsIndex
 
@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from holdfast.core.codec import CODECS
 from holdfast.core.errors import Invalid
-from holdfast.core.tables import Table
+from holdfast.core.tables import Table, TableEnum
 from holdfast.schemas.frames import NAME_CHARS_MAX
 from holdfast.schemas.room import PROPERTIES_MAX, CreationKey, JoinPolicy, PasswordHash, Visibility
 
@@ -31,7 +31,7 @@ class RoomStatus(StrEnum):
     FAILED = "failed"
 
 
-class RoomStep(Enum):
+class RoomStep(TableEnum):
     """The events of a room."""
 
     ACTIVATED = "activated"

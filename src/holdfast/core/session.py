@@ -6,7 +6,7 @@ A session is a player's presence on the server. It outlives its connections; eac
 from collections.abc import Callable, Iterator
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
-from enum import Enum, Flag, auto
+from enum import Flag, auto
 from typing import Any, Generic, NewType, TypeVar
 
 from msgspec import Struct
@@ -19,7 +19,7 @@ from holdfast.core.messages import Message, PlayerData, check_message
 from holdfast.core.outlet import Outlet
 from holdfast.core.rates import Flood
 from holdfast.core.reasons import Reason
-from holdfast.core.tables import Table
+from holdfast.core.tables import Table, TableEnum
 from holdfast.core.tokens import Lineage, ResumeTokens
 from holdfast.schemas.frames import Data, Latest, Reply
 from holdfast.schemas.session import Fork, Reached
@@ -33,7 +33,7 @@ SESSION_ID_BYTES = 12
 """Random bytes in a session's id. It cannot be guessed, and knowing it proves nothing."""
 
 
-class SessionState(Enum):
+class SessionState(TableEnum):
     """The states of a session."""
 
     PRECONNECT = "preconnect"
@@ -42,7 +42,7 @@ class SessionState(Enum):
     ENDED = "ended"
 
 
-class SessionStep(Enum):
+class SessionStep(TableEnum):
     """The events of a session."""
 
     ATTACHED = "attached"
@@ -360,7 +360,7 @@ class Session:
         return f"<Session {self.id} of {self.player_id} {self.status} epoch {self.epoch}>"
 
 
-class SeatState(Enum):
+class SeatState(TableEnum):
     """The states of a seat. Reserved, taken and held ones count against `max_players`."""
 
     RESERVED = "reserved"
@@ -370,7 +370,7 @@ class SeatState(Enum):
     EXPIRED = "expired"
 
 
-class SeatStep(Enum):
+class SeatStep(TableEnum):
     """The events of a seat."""
 
     TAKEN = "taken"

@@ -6,6 +6,14 @@ from typing import Generic, TypeVar
 
 from holdfast.core.errors import HoldfastError
 
+
+class TableEnum(Enum):
+    """The base of states and events."""
+
+    # Enum hashes names, in Python; tables are looked up at every step of a connection.
+    __hash__ = object.__hash__
+
+
 S = TypeVar("S", bound=Enum)
 E = TypeVar("E", bound=Enum)
 
