@@ -41,6 +41,13 @@ ACCEPTED: list[tuple[str, str, str, bytes, list[list[Any]]]] = [
         b'[["ping",3],["reply",4]]',
         [["ping", 3, 0, 0, 0.0, 0.0], ["reply", 4, None, None]],
     ),
+    (
+        "a seat of a server that knows no other purpose",
+        "server",
+        _JSON,
+        b'[["seat","joined",1,1,"r","arena"]]',
+        [["seat", "joined", 1, 1, "r", "arena", "seat"]],
+    ),
     ("a whole number for a fraction", "server", _JSON, b'[["ping",3,1,2,25]]', [["ping", 3, 1, 2, 25.0, 0.0]]),
     (
         "a whole number for a fraction",

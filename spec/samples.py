@@ -118,6 +118,33 @@ FRAMES: list[tuple[str, str, list[Any]]] = [
         ],
     ),
     (
+        "welcome back with all that a session can have",
+        "server",
+        [
+            "welcome",
+            "Zk3f",
+            "guest-ada",
+            LETTERS,
+            {"kind": "resumed"},
+            TERMS,
+            [
+                {"channel": 2, "generation": 1, "applied": 0, "room": "", "kind": "", "purpose": "session"},
+                {"channel": 3, "generation": 1, "applied": 7, "room": "VJ8y1cOaGq2x", "kind": "arena"},
+                {
+                    "channel": 4,
+                    "generation": 1,
+                    "applied": 1,
+                    "room": "q8ZbF0cOaGq2",
+                    "kind": "arena",
+                    "purpose": "spectator",
+                },
+            ],
+            2,
+            "",
+            "",
+        ],
+    ),
+    (
         "welcome back, the state follows",
         "server",
         [
@@ -326,7 +353,9 @@ FRAMES: list[tuple[str, str, list[Any]]] = [
     ("a ping before a large payload", "server", ["ping", 13, 1, 41, 900.5, 62.5]),
     ("the answer to the first ping", "client", ["pong", 1, 0, 0]),
     ("the answer with news", "client", ["pong", 12, 1, 7]),
-    ("a seat is taken", "server", ["seat", "joined", 1, 1, "VJ8y1cOaGq2x", "arena"]),
+    ("a seat is taken", "server", ["seat", "joined", 1, 1, "VJ8y1cOaGq2x", "arena", "seat"]),
+    ("a spectator has a place", "server", ["seat", "joined", 2, 1, "VJ8y1cOaGq2x", "arena", "spectator"]),
+    ("a session has a channel of its own", "server", ["seat", "joined", 3, 1, "", "", "session"]),
     (
         "rooms of a search that goes on have changed",
         "server",
@@ -364,7 +393,7 @@ PAYLOADS: list[tuple[str, str, list[list[Any]]]] = [
         "server",
         [
             ["reply", 1, ROOM, None],
-            ["seat", "joined", 1, 1, "VJ8y1cOaGq2x", "arena"],
+            ["seat", "joined", 1, 1, "VJ8y1cOaGq2x", "arena", "seat"],
             ["data", 1, 1, 0, "state", {"players": ["guest-ada"]}],
             ["data", 1, 2, 0, "go", {}],
         ],

@@ -20,6 +20,7 @@ from holdfast.schemas.frames import (
     Hello,
     Latest,
     Outcome,
+    Purpose,
     SeatFrame,
     Terms,
     Welcome,
@@ -57,8 +58,9 @@ class Script:
         self.client.lost()
         return self.welcome(*channels, **{"outcome": Outcome("resumed"), **fields})
 
-    def seat(self, channel: int = 1) -> list[Event]:
-        return self.hear(SeatFrame("joined", channel, 1, f"room-{channel}", "arena"))
+    def seat(self, channel: int = 1, purpose: Purpose = "seat") -> list[Event]:
+        room, kind = ("", "") if purpose == "session" else (f"room-{channel}", "arena")
+        return self.hear(SeatFrame("joined", channel, 1, room, kind, purpose))
 
     def data(self, seq: int, *, channel: int = 1, ack: int = 0, name: str = "hit", body: Any = None) -> Data:
         return Data(channel, seq, ack, name, self.raw(seq if body is None else body))
@@ -105,9 +107,10 @@ class Script:
         return other
 
 
-def info(applied: int, *, channel: int = 1, generation: int = 1) -> ChannelInfo:
+def info(applied: int, *, channel: int = 1, generation: int = 1, purpose: Purpose = "seat") -> ChannelInfo:
     """A channel as the server has it."""
-    return ChannelInfo(channel, generation, applied, f"room-{channel}", "arena")
+    room, kind = ("", "") if purpose == "session" else (f"room-{channel}", "arena")
+    return ChannelInfo(channel, generation, applied, room, kind, purpose=purpose)
 
 
 def terms(**changes: Any) -> Terms:

@@ -1,6 +1,7 @@
 """A session on its own: it outlives its connections, and each new one raises its epoch."""
 
 from dataclasses import replace
+from typing import get_args
 
 import pytest
 from hypothesis import given
@@ -12,6 +13,7 @@ from holdfast.core.reasons import Reason
 from holdfast.core.session import Session, SessionFlags, SessionStep
 from holdfast.core.tables import IllegalTransition
 from holdfast.core.tokens import TOKEN_BYTES
+from holdfast.schemas.frames import Purpose
 from tests.core.samples import a_connection, a_session
 
 
@@ -355,6 +357,35 @@ def test_a_closed_channel_is_still_found_and_comes_before_the_one_that_is_open()
     assert session.channel_numbered(1) is first
     assert session.channel_numbered(2) is second
     assert session.channel_numbered(3) is None
+
+
+def test_a_session_has_one_open_channel_for_each_purpose_and_all_share_one_count() -> None:
+    session = a_session()
+    seat, place, own = (session.open_channel(purpose) for purpose in get_args(Purpose))
+
+    session.close_channel("spectator")
+    again = session.open_channel("spectator")
+
+    assert [channel.number for channel in (seat, place, own, again)] == [1, 2, 3, 4]
+    assert [session.channel_for(purpose) for purpose in get_args(Purpose)] == [seat, again, own]
+    assert session.channel is seat
+    assert session.closing == (place,)
+    assert list(session.channels()) == [place, own, again, seat]
+
+
+def test_a_channel_whose_room_was_restored_from_a_checkpoint_keeps_nothing_when_it_closes() -> None:
+    session = a_session()
+    seat, place = session.open_channel(), session.open_channel("spectator")
+    for channel in (seat, place):
+        channel.push("said", b"1")
+
+    session.rewound = {place.number: 2.5}
+    session.close_channel("spectator")
+    session.close_channel()
+
+    assert session.rewound_s == 2.5
+    assert (place.kept, place.overflowed) == (0, True)
+    assert (seat.kept, seat.overflowed) == (1, False)
 
 
 def test_closing_a_channel_that_is_not_there_does_nothing() -> None:

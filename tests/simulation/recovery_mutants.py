@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from holdfast.client.channels import Channels
 from holdfast.core.channel import Channel
-from holdfast.core.session import Session
+from holdfast.core.session import NOT_REWOUND, Session
 from holdfast.core.tokens import Lineage, ResumeTokens
 from holdfast.server.admission.handshake import Resumer
 from holdfast.server.durability.record_parts import RecordLists, SpillingList
@@ -131,7 +131,7 @@ def a_restart_leaves_no_time_to_come_back() -> Iterator[None]:
 @durable_mutant
 def a_rewound_room_is_resumed_as_if_nothing_was_lost() -> Iterator[None]:
     def _resume(resumer: Resumer, connection: Any, session: Session, positions: Any) -> None:
-        session.rewound_s = None
+        session.rewound = NOT_REWOUND
         right(resumer, connection, session, positions)
 
     right = Resumer._resume

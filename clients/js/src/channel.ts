@@ -1,5 +1,5 @@
 /**
- * A channel: the two gapless message streams between one seat and its room. The same rules as on the server.
+ * A channel: two gapless message streams, such as those between a seat and its room. The same rules as on the server.
  *
  * Outward, messages get the numbers 1, 2, 3 … and are kept until the server has acknowledged them; at most a window of
  * them is in flight. Inward, a message is accepted if it is the next one, so the memory against doubles is one number:
@@ -44,6 +44,8 @@ export class Channel {
   constructor(
     readonly number: number,
     limits: Limits,
+    /** What it is for: "seat", "spectator" or "session". */
+    readonly purpose = "seat",
   ) {
     this.#limits = limits;
   }

@@ -1,8 +1,8 @@
 /**
  * The channels of a session, as its client keeps them: opened by seats, continued by resumes, over when all is read.
  *
- * A session has at most one seat, so of several channels only the newest has a seat behind it; the others still owe
- * unread messages.
+ * A session has at most one open channel for each purpose, so of several only the newest has a seat behind it; the others
+ * still owe unread messages.
  */
 
 import { Channel } from "./channel.js";
@@ -27,6 +27,8 @@ export class Channels {
   readonly #restarted = new Set<number>();
   // The page before this one had read them, this one knows nothing: the next hello asks for the state.
   readonly #blank = new Set<number>();
+  // By purpose, the number of the newest channel, which may be over.
+  #newest = new Map<string, number>();
   #lastNumber = 0;
 
   constructor(limits: Limits) {
@@ -54,18 +56,18 @@ export class Channels {
     return number <= this.#lastNumber;
   }
 
-  /** Whether no seat was taken after this one. */
+  /** Whether this channel was opened, and none with its purpose after it. */
   isNewest(number: number): boolean {
-    return number === this.#lastNumber;
+    return [...this.#newest.values()].includes(number);
   }
 
   /** The open channels as events, for a session that was just loaded. */
   seats(): SeatEvent[] {
     const events: SeatEvent[] = [];
     for (const [channel, [room, kind]] of this.#rooms) {
-      events.push({ is: "channel_opened", channel, room, kind });
-      if (this.#restarted.has(channel))
-        events.push({ is: "restarted", channel, generation: this.seat(channel).generation });
+      const { generation, purpose } = this.seat(channel);
+      events.push({ is: "channel_opened", channel, room, kind, purpose });
+      if (this.#restarted.has(channel)) events.push({ is: "restarted", channel, generation });
     }
     return events;
   }
@@ -92,21 +94,27 @@ export class Channels {
 
   /** How far each channel got: what a hello says to come back. */
   positions(): Position[] {
-    const processed = [...this].map(({ number, generation, applied, acked, accepted }): Position => {
+    // The open ones are needed most, and one of them may be the oldest of all.
+    const order = [...this].sort((one, other) => this.#rank(one) - this.#rank(other));
+    const processed = order.map(({ number, generation, applied, acked, accepted }): Position => {
       const position = { channel: number, generation, acked, ...(accepted > applied ? { accepted } : {}) };
       return this.#blank.has(number) ? position : { ...position, received: applied };
     });
     return [...this.#finishedOnes.values(), ...processed]
-      .sort((one, other) => one.channel - other.channel)
-      .slice(-POSITIONS_MAX);
+      .slice(-POSITIONS_MAX)
+      .sort((one, other) => one.channel - other.channel);
+  }
+
+  #rank({ number }: Channel): number {
+    return this.isNewest(number) ? number : number - Number.MAX_SAFE_INTEGER;
   }
 
   // A channel's life
 
-  /** A seat was taken, or its stream was restarted. */
-  onSeat([, , number, generation, room, kind]: Seat): SeatEvent[] {
+  /** A channel was opened, or its stream was restarted. */
+  onSeat([, , number, generation, room, kind, purpose]: Seat): SeatEvent[] {
     if (!this.wasOpened(number))
-      return this.#begin({ channel: number, generation, applied: 0, room, kind, accepted: 0 });
+      return this.#begin({ channel: number, generation, applied: 0, room, kind, accepted: 0, purpose });
     const channel = this.#open.get(number);
     if (!channel || channel.generation === generation) throw new ProtocolError(`channel ${number} was opened twice`);
     return [this.#restart(channel, generation)];
@@ -124,17 +132,20 @@ export class Channels {
   }
 
   #begin(info: ChannelInfo): SeatEvent[] {
+    const { channel: number, room, kind, purpose } = info;
+    this.#lastNumber = Math.max(this.#lastNumber, number);
+    // Without a room, the seat was gone before we heard of it: its messages are of no use to anybody.
+    const isOpen = room !== "" || purpose === "session";
+    if (isOpen) this.#newest.set(purpose, Math.max(this.#newest.get(purpose) ?? 0, number));
     // The server drops old channels that are not read, and so do we.
-    const surplus = [...this.#open.keys()].slice(0, Math.max(0, this.#open.size - this.#limits.closingChannelsMax));
-    const events = this.#drop(surplus, "left");
-    const channel = new Channel(info.channel, this.#limits);
+    const ended = [...this.#open.keys()].filter((each) => !this.isNewest(each));
+    const events = this.#drop(ended.slice(0, Math.max(0, ended.length - this.#limits.closingChannelsMax)), "left");
+    const channel = new Channel(number, this.#limits, purpose);
     channel.generation = info.generation;
-    this.#open.set(info.channel, channel);
-    this.#lastNumber = Math.max(this.#lastNumber, info.channel);
-    if (info.room) {
-      // Without a room, the seat was gone before we heard of it: its messages are of no use to anybody.
-      this.#rooms.set(info.channel, [info.room, info.kind]);
-      events.push({ is: "channel_opened", channel: info.channel, room: info.room, kind: info.kind });
+    this.#open.set(number, channel);
+    if (isOpen) {
+      this.#rooms.set(number, [room, kind]);
+      events.push({ is: "channel_opened", channel: number, room, kind, purpose });
     }
     return events;
   }
@@ -182,18 +193,24 @@ export class Channels {
 
   /** The server's state is older than ours: it knows only these channels, and may reuse the others' numbers. */
   rollBack(infos: ChannelInfo[], reason: Reason): SeatEvent[] {
-    const rooms = new Map(infos.map((info) => [info.channel, info.room]));
-    const isOurs = (number: number) => {
-      const room = rooms.get(number);
-      return room === "" || (room !== undefined && room === (this.#rooms.get(number)?.[0] ?? room));
-    };
+    const known = new Map(infos.map((info) => [info.channel, info]));
+    const others = [...this].filter((channel) => !this.#isSame(channel, known.get(channel.number)));
     const events = this.#drop(
-      [...this.#open.keys()].filter((number) => !isOurs(number)),
+      others.map(({ number }) => number),
       reason,
     );
     this.#finishedOnes.clear();
     this.#lastNumber = Math.max(0, ...this.#open.keys());
+    const open = [...this.#rooms.keys()].sort((one, other) => one - other);
+    this.#newest = new Map(open.map((number) => [this.seat(number).purpose, number]));
     return events;
+  }
+
+  #isSame({ number, purpose }: Channel, info: ChannelInfo | undefined): boolean {
+    if (!info) return false;
+    // The server does not say what a channel was for whose seat is gone.
+    if (!info.room && info.purpose !== "session") return purpose !== "session";
+    return purpose === info.purpose && (this.#rooms.get(number)?.[0] ?? info.room) === info.room;
   }
 
   #continue(channel: Channel, info: ChannelInfo): void {
@@ -219,6 +236,7 @@ export class Channels {
   /** The session is a new one: none of these channels is part of it, and numbers start over. */
   clear(reason: Reason): SeatEvent[] {
     this.#finishedOnes.clear();
+    this.#newest.clear();
     this.#lastNumber = 0;
     return this.#drop([...this.#open.keys()], reason);
   }
@@ -238,8 +256,14 @@ export class Channels {
         kind,
         outbox: channel.keptMessages(),
         isRestarted: this.#restarted.has(channel.number),
+        purpose: channel.purpose,
       };
     });
+  }
+
+  /** By purpose, the number of the newest channel, as it is saved. */
+  newest(): Record<string, number> {
+    return Object.fromEntries(this.#newest);
   }
 
   /** The channels that are over, as far as the server may not know. */
@@ -250,15 +274,18 @@ export class Channels {
   /** Go on from a saved state; messages that were received but not processed will be sent again. */
   load(state: SavedState, isBlank: boolean): void {
     for (const saved of state.channels) {
-      const { number, generation, received, room, kind } = saved;
-      this.#begin({ channel: number, generation, applied: 0, room, kind, accepted: 0 });
+      const { number, generation, received, room, kind, purpose = "seat" } = saved;
+      this.#begin({ channel: number, generation, applied: 0, room, kind, accepted: 0, purpose });
       const channel = this.seat(number);
       channel.accepted = channel.applied = channel.ackSent = received;
       channel.restoreOutward(saved.lastSeq, saved.outbox);
       if (saved.isRestarted) this.#restarted.add(number);
     }
     this.#finishedOnes = new Map(state.finished.map((position) => [position.channel, position]));
-    this.#lastNumber = Math.max(this.#lastNumber, ...this.#finishedOnes.keys());
-    if (isBlank && this.#open.has(this.#lastNumber)) this.#blank.add(this.#lastNumber);
+    for (const [purpose, number] of Object.entries(state.newest ?? {})) this.#newest.set(purpose, number);
+    this.#lastNumber = Math.max(this.#lastNumber, ...this.#finishedOnes.keys(), ...this.#newest.values());
+    // A session's own stream has no state that could be asked for.
+    for (const { number, purpose } of isBlank ? this : [])
+      if (purpose !== "session" && this.isNewest(number)) this.#blank.add(number);
   }
 }

@@ -27,8 +27,14 @@ export interface Closed {
 
 export type SeatEvent =
   | Arrived
-  /** A channel began: the session has a seat. */
-  | { readonly is: "channel_opened"; readonly channel: number; readonly room: string; readonly kind: string }
+  /** A channel began: the session has a seat, or what else its purpose says. */
+  | {
+      readonly is: "channel_opened";
+      readonly channel: number;
+      readonly room: string;
+      readonly kind: string;
+      readonly purpose: string;
+    }
   /** An unreliable message. */
   | { readonly is: "latest_arrived"; readonly channel: number; readonly type: string; readonly body: unknown }
   /** Messages of a channel could not be kept; its stream restarts with the current state. */

@@ -30,6 +30,8 @@ export interface ChannelInfo {
   room: string;
   kind: string;
   accepted: number;
+  /** What the channel is for: "seat", "spectator" or "session". */
+  purpose: string;
 }
 
 export interface Terms {
@@ -80,7 +82,15 @@ export type Ping = [
   /** Before a large payload: how much longer than usual nothing else may be heard. */
   quietS: number,
 ];
-export type Seat = [name: "seat", event: string, channel: number, generation: number, room: string, kind: string];
+export type Seat = [
+  name: "seat",
+  event: string,
+  channel: number,
+  generation: number,
+  room: string,
+  kind: string,
+  purpose: string,
+];
 export type Notice = [name: "notice", topic: string, key: string, body: unknown];
 export type Close = [
   name: "close",
@@ -98,7 +108,7 @@ export type Pong = [name: "pong", id: number, channel: number, ack: number];
 export type Bye = [name: "bye", reason: string];
 export type FromClient = Hello | Request | Data | Latest | Ack | Pong | Bye;
 
-/** A session has one channel and a few that still owe their last messages. */
+/** A session has up to three open channels, and a few that still owe their last messages. */
 export const POSITIONS_MAX = 8;
 /** Room for everything of a frame beside the body it carries: 64 letters of four bytes, and some numbers. */
 export const FRAME_HEAD_BYTES = 512;
@@ -147,6 +157,7 @@ const CHANNEL_INFO = object({
   room: string,
   kind: string,
   accepted: or(number, 0),
+  purpose: or(string, "seat"),
 });
 const OUTCOME = object({
   kind: string,
@@ -184,7 +195,7 @@ const FROM_SERVER = new Map<unknown, Field[]>(
     latest: [number, name, any],
     ack: [number, number],
     ping: [number, or(number, 0), or(number, 0), or(float, 0), or(float, 0)],
-    seat: [string, number, number, string, string],
+    seat: [string, number, number, string, string, or(string, "seat")],
     notice: [string, string, any],
     close: [number, string, or(string, ""), or(float, 0), or(string, "")],
   }),

@@ -134,6 +134,7 @@ export class ClientProtocol {
       finished: this.channels.finished(),
       lineage: this.#lineage,
       requests: this.#lastAnswered,
+      newest: this.channels.newest(),
     };
   }
 

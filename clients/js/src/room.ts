@@ -241,7 +241,7 @@ export class Seats {
         seat?.inbox.putLatest(event.type, event.body);
         break;
       case "channel_opened":
-        this.#opened(event.channel, event.room, event.kind);
+        if (event.purpose === "seat") this.#opened(event.channel, event.room, event.kind);
         break;
       case "restarted":
         seat?.inbox.restart(this.#exchange.protocol.restartOf(event.channel, event.generation));

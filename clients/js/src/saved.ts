@@ -15,6 +15,8 @@ export interface SavedChannel {
   outbox: Kept[];
   /** Whether the stream was restarted and the reader does not know yet. */
   isRestarted: boolean;
+  /** What the channel is for; a seat if it is not said. */
+  purpose?: string;
 }
 
 export interface SavedState {
@@ -30,6 +32,8 @@ export interface SavedState {
   lineage?: string;
   /** The highest request that was answered, or that a welcome has told of. */
   requests?: number;
+  /** By purpose, the number of the newest channel, which may be over. */
+  newest?: Record<string, number>;
 }
 
 const VERSION = 1;
@@ -47,7 +51,7 @@ export function read(text: string): SavedState {
     for (const text of [state.dialect, state.session, state.token, state.player, state.scheme, state.credential])
       if (typeof text !== "string") throw new TypeError("a text is missing");
     for (const { channel, generation } of state.finished) check(channel, generation);
-    check(state.requests ?? 0);
+    check(state.requests ?? 0, ...Object.values(state.newest ?? {}));
     const channels = state.channels.map((channel) => {
       check(channel.number, channel.generation, channel.received, channel.lastSeq - channel.outbox.length);
       const outbox = channel.outbox.map(([name, body]): Kept => [name, bytesOf(body as unknown as string)]);

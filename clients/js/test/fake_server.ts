@@ -93,7 +93,7 @@ export function welcome(
   return fields as unknown as FromServer;
 }
 
-export const SEAT: FromServer = ["seat", "joined", 1, 1, "r1", "arena"];
+export const SEAT: FromServer = ["seat", "joined", 1, 1, "r1", "arena", "seat"];
 export const ROOM = { id: "r1", kind: "arena", players: 1, max_players: 8, phase: "lobby", properties: {} };
 export const seatAt = (applied: number, generation = 1): ChannelInfo => ({
   channel: 1,
@@ -102,6 +102,7 @@ export const seatAt = (applied: number, generation = 1): ChannelInfo => ({
   room: "r1",
   kind: "arena",
   accepted: 0,
+  purpose: "seat",
 });
 
 export class FakeServer {

@@ -90,7 +90,7 @@ test("a seat that the server knows nothing of is gone, and its number may be use
   await server.last.say(welcome("s1", "t2", ROLLED_BACK, [], 1));
   const joining = session.join("r2");
   await settled();
-  await server.last.say(["seat", "joined", 1, 1, "r2", "arena"], ["reply", 2, { ...ROOM, id: "r2" }, null]);
+  await server.last.say(["seat", "joined", 1, 1, "r2", "arena", "seat"], ["reply", 2, { ...ROOM, id: "r2" }, null]);
   const other = await joining;
 
   expect(room.left?.reason).toBe("rolled_back");

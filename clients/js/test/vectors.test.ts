@@ -47,7 +47,7 @@ function filledIn(frame: unknown[]): unknown[] {
     token,
     { replayed: 0, reason: "", age_s: null, drop_reason: "", ...(outcome as object) },
     terms,
-    (channels as object[]).map((info) => ({ accepted: 0, ...info })),
+    (channels as object[]).map((info) => ({ accepted: 0, purpose: "seat", ...info })),
     ...rest,
   ];
 }

@@ -1,7 +1,7 @@
 """The channels of a session, as its client keeps them: opened by seats, continued by resumes, over when all is read.
 
-A session has at most one seat, so of several channels only the newest has a seat behind it; the others still have
-unread messages.
+A session has at most one open channel for each purpose, so of several only the newest has a seat behind it; the others
+still have unread messages.
 """
 
 from collections.abc import Iterable, Iterator
@@ -24,11 +24,12 @@ _FORGOTTEN = (RESERVED + "forgotten", b"0")
 
 @dataclass(frozen=True, slots=True)
 class ChannelOpened:
-    """A channel began: the session has a seat."""
+    """A channel began: the session has a seat, or what else its purpose says."""
 
     channel: int
     room: str
     kind: str
+    purpose: str = "seat"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,8 +74,9 @@ class Channels:
         """Processed to the end, but the server may not have heard so: the next hello tells it again."""
         # Restarted, and the reader has not been told: the gap must be declared, in this process or another.
         self._restarted: set[int] = set()
-        self.last_number = 0
-        """The number of the newest channel."""
+        self._newest: dict[str, int] = {}
+        """By purpose, the number of the newest channel, which may be over."""
+        self._last_number = 0
 
     def __iter__(self) -> Iterator[Channel]:
         return iter(self._open.values())
@@ -92,15 +94,20 @@ class Channels:
 
     def was_opened(self, number: int) -> bool:
         """Whether there is or was such a channel."""
-        return number <= self.last_number
+        return number <= self._last_number
+
+    def is_newest(self, number: int) -> bool:
+        """Whether this channel was opened, and none with its purpose after it."""
+        return number in self._newest.values()
 
     def seats(self) -> list[SeatEvent]:
         """The open channels as events, for a session that was just loaded."""
         events: list[SeatEvent] = []
         for number, (room, kind) in self._rooms.items():
-            events.append(ChannelOpened(number, room, kind))
+            channel = self._open[number]
+            events.append(ChannelOpened(number, room, kind, channel.purpose))
             if number in self._restarted:
-                events.append(Restarted(number, self._open[number].generation))
+                events.append(Restarted(number, channel.generation))
         return events
 
     def outgoing(self, *, with_acks: bool) -> Iterator[Data | Ack]:
@@ -121,17 +128,19 @@ class Channels:
     def positions(self) -> list[Position]:
         """How far each channel got: what a hello says to come back."""
         positions = list(self.finished.values())
-        for channel in self:
+        # The open ones are needed most, and one of them may be the oldest of all.
+        for channel in sorted(self, key=lambda channel: (self.is_newest(channel.number), channel.number)):
             accepted = channel.accepted if channel.accepted > channel.applied else 0
             positions.append(Position(channel.number, channel.generation, channel.applied, channel.acked, accepted))
-        return sorted(positions, key=lambda position: position.channel)[-POSITIONS_MAX:]
+        return sorted(positions[-POSITIONS_MAX:], key=lambda position: position.channel)
 
     # A channel's life
 
     def on_seat(self, frame: SeatFrame) -> list[SeatEvent]:
-        """A seat was taken, or its stream was restarted."""
+        """A channel was opened, or its stream was restarted."""
         if not self.was_opened(frame.channel):
-            return self._begin(ChannelInfo(frame.channel, frame.generation, 0, frame.room, frame.kind))
+            info = ChannelInfo(frame.channel, frame.generation, 0, frame.room, frame.kind, purpose=frame.purpose)
+            return self._begin(info)
         channel = self._open.get(frame.channel)
         if channel is None or channel.generation == frame.generation:
             raise ProtocolError(f"channel {frame.channel} was opened twice")
@@ -144,16 +153,19 @@ class Channels:
             del self.finished[next(iter(self.finished))]
 
     def _begin(self, info: ChannelInfo) -> list[SeatEvent]:
+        self._last_number = max(self._last_number, info.channel)
+        # Without a room, the seat was gone before we heard of it: its messages are of no use to anybody.
+        is_open = bool(info.room) or info.purpose == "session"
+        if is_open:
+            self._newest[info.purpose] = max(self._newest.get(info.purpose, 0), info.channel)
         # The server drops old channels that are not read, and so do we.
-        surplus = list(self._open)[: max(0, len(self._open) - self._limits.closing_channels_max)]
-        events: list[SeatEvent] = self._drop(surplus, Reason.LEFT)
-        channel = self._open[info.channel] = Channel(info.channel, self._limits)
+        ended = [number for number in self._open if not self.is_newest(number)]
+        events = self._drop(ended[: max(0, len(ended) - self._limits.closing_channels_max)], Reason.LEFT)
+        channel = self._open[info.channel] = Channel(info.channel, self._limits, info.purpose)
         channel.generation = info.generation
-        self.last_number = max(self.last_number, info.channel)
-        if info.room:
-            # Without a room, the seat was gone before we heard of it: its messages are of no use to anybody.
+        if is_open:
             self._rooms[info.channel] = (info.room, info.kind)
-            events.append(ChannelOpened(info.channel, info.room, info.kind))
+            events.append(ChannelOpened(info.channel, info.room, info.kind, info.purpose))
         return events
 
     def _drop(self, numbers: Iterable[int], reason: str) -> list[SeatEvent]:
@@ -192,12 +204,23 @@ class Channels:
 
     def roll_back(self, infos: list[ChannelInfo], reason: str) -> list[SeatEvent]:
         """The server's state is older than ours: it knows only these channels, and may reuse the others' numbers."""
-        rooms = {info.channel: info.room for info in infos}
-        others = [number for number, (room, _) in self._rooms.items() if rooms.get(number, "") not in {"", room}]
-        events = self._drop([number for number in self._open if number not in rooms or number in others], reason)
+        known = {info.channel: info for info in infos}
+        events = self._drop([each.number for each in self if not self._is_same(each, known.get(each.number))], reason)
         self.finished.clear()
-        self.last_number = max(self._open, default=0)
+        self._last_number = max(self._open, default=0)
+        self._newest = {}
+        for number in sorted(self._rooms):
+            self._newest[self._open[number].purpose] = number
         return events
+
+    def _is_same(self, channel: Channel, info: ChannelInfo | None) -> bool:
+        if info is None:
+            return False
+        if not info.room and info.purpose != "session":
+            # The server does not say what a channel was for whose seat is gone.
+            return channel.purpose != "session"
+        room, _ = self._rooms.get(channel.number, (info.room, ""))
+        return (room, channel.purpose) == (info.room, info.purpose)
 
     def _continue(self, channel: Channel, info: ChannelInfo) -> None:
         if info.applied < channel.acked:
@@ -222,7 +245,8 @@ class Channels:
     def clear(self, reason: str) -> list[SeatEvent]:
         """The session is a new one: none of these channels is part of it, and numbers start over."""
         self.finished.clear()
-        self.last_number = 0
+        self._newest.clear()
+        self._last_number = 0
         return self._drop(list(self._open), reason)
 
     # Another process
@@ -235,18 +259,25 @@ class Channels:
                 *self._rooms.get(channel.number, ("", "")),
                 channel.kept_messages(),
                 channel.number in self._restarted,
+                channel.purpose,
             )
             for channel in self
         ]
 
+    @property
+    def newest(self) -> dict[str, int]:
+        """By purpose, the number of the newest channel, as it is saved."""
+        return dict(self._newest)
+
     def load(self, state: SavedState) -> None:
         """Go on from a saved state; messages that were received but not processed will be sent again."""
         for saved in state.channels:
-            self._begin(ChannelInfo(saved.number, saved.generation, 0, saved.room, saved.kind))
+            self._begin(ChannelInfo(saved.number, saved.generation, 0, saved.room, saved.kind, purpose=saved.purpose))
             channel = self._open[saved.number]
             channel.accepted = channel.applied = channel.ack_sent = saved.received
             channel.restore_outward(saved.last_seq, saved.outbox)
             if saved.is_restarted:
                 self._restarted.add(saved.number)
         self.finished = {position.channel: position for position in state.finished}
-        self.last_number = max([self.last_number, *self.finished])
+        self._newest |= state.newest
+        self._last_number = max([self._last_number, *self.finished, *self._newest.values()])

@@ -131,6 +131,7 @@ class ClientProtocol:
             finished=list(self.channels.finished.values()),
             lineage=self._lineage,
             requests=self._last_answered,
+            newest=self.channels.newest,
         ).write()
 
     def load(self, state: SavedState) -> None:

@@ -283,7 +283,7 @@ class ClientRoom:
     async def leave(self) -> None:
         """Give the seat back. What was sent before arrives first; what was not read is dropped."""
         # The wire's request names no room: a seat that was taken later must not be left by mistake.
-        if self.left is None and self._exchange.protocol.channels.last_number == self.channel:
+        if self.left is None and self._exchange.protocol.channels.is_newest(self.channel):
             try:
                 await self._exchange.ask(Leave(), object)
             except NotSeated:
@@ -371,7 +371,8 @@ class SessionSeats:
     def happened(self, event: SeatEvent) -> None:
         """Something came on a channel, or became of it."""
         if isinstance(event, ChannelOpened):
-            self._opened(event)
+            if event.purpose == "seat":
+                self._opened(event)
             return
         if event.channel not in self._seats:
             if isinstance(event, Arrived):

@@ -29,6 +29,7 @@ class SavedChannel(msgspec.Struct, frozen=True):
     outbox: list[tuple[str, bytes]]
     # Whether the stream was restarted and the reader does not know yet.
     is_restarted: bool = False
+    purpose: str = "seat"
 
     def __repr__(self) -> str:
         return f"SavedChannel({self.number}.{self.generation}, in {self.received}, out {self.last_seq})"
@@ -49,6 +50,8 @@ class SavedState(HidesSecrets, msgspec.Struct, frozen=True):
     # Of the last welcome: which history the positions belong to, and the highest request that was answered.
     lineage: str = ""
     requests: Number = 0
+    # By purpose, the number of the newest channel, which may be over.
+    newest: dict[str, Number] = {}
 
     @classmethod
     def read(cls, state: bytes) -> Self:

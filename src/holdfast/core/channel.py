@@ -1,4 +1,4 @@
-"""A channel: the two gapless message streams between one seat and its room. Both ends run this same class.
+"""A channel: two gapless message streams, such as those between a seat and its room. Both ends run this same class.
 
 Outward, messages get the numbers 1, 2, 3 … and are kept until the peer has acknowledged them; at most a window of
 them is in flight. Inward, a message is accepted if it is the next one, so the memory against doubles is one integer:
@@ -37,11 +37,13 @@ class Channel:
     __slots__ = (
         *("_filled_to", "_kept", "_kept_bytes_max", "_kept_messages_max", "_sent_before"),
         *("_window_bytes_max", "_window_messages_max", "accepted", "ack_sent", "acked", "applied", "generation"),
-        *("is_finished", "kept_bytes", "last_seq", "number", "overflowed", "sent"),
+        *("is_finished", "kept_bytes", "last_seq", "number", "overflowed", "purpose", "sent"),
     )
 
-    def __init__(self, number: int, limits: Limits) -> None:
+    def __init__(self, number: int, limits: Limits, purpose: str = "seat") -> None:
+        """`purpose` is a `Purpose`; a client may hear of others from a newer server."""
         self.number = number
+        self.purpose = purpose
         self.generation = 1
         self.agree(limits)
         # Outward: numbers up to `acked` are done with, up to `sent` are in flight, up to `last_seq` are kept.

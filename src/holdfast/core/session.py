@@ -3,7 +3,7 @@
 A session is a player's presence on the server. It outlives its connections; each new one raises its epoch.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import Flag, auto
@@ -21,13 +21,16 @@ from holdfast.core.rates import Flood
 from holdfast.core.reasons import Reason
 from holdfast.core.tables import Table, TableEnum
 from holdfast.core.tokens import Lineage, ResumeTokens
-from holdfast.schemas.frames import Data, Latest, Reply
+from holdfast.schemas.frames import Data, Latest, Purpose, Reply
 from holdfast.schemas.session import Fork, Reached
 
 D = TypeVar("D", bound=PlayerData)
 
 SessionId = NewType("SessionId", str)
 PlayerId = NewType("PlayerId", str)
+
+# Instead of a map while no room of a session was restored from a checkpoint, as nearly always.
+NOT_REWOUND: Mapping[int, float] = {}
 
 SESSION_ID_BYTES = 12
 """Random bytes in a session's id. It cannot be guessed, and knowing it proves nothing."""
@@ -129,11 +132,11 @@ class Session:
     """What the server keeps of one player's presence."""
 
     __slots__ = (
-        *("_limits", "_past", "account", "address", "channel", "channels_opened", "closing", "codec", "connection"),
-        *("created_at", "data", "drop_reason", "dropped_at", "drops", "end_reason", "ends", "epoch", "expires_at"),
-        *("flags", "flood", "grace_s", "id", "last_active_at", "last_request", "latency", "lineage", "on_disconnect"),
-        *("player_id", "replayed", "replies", "requests_announced", "resumes", "rewound_s", "roles", "seat"),
-        *("sign_outs", "signed_in_at", "state", "tokens", "wrong_guesses"),
+        *("_limits", "_past", "account", "address", "beside", "channel", "channels_opened", "closing", "codec"),
+        *("connection", "created_at", "data", "drop_reason", "dropped_at", "drops", "end_reason", "ends", "epoch"),
+        *("expires_at", "flags", "flood", "grace_s", "id", "last_active_at", "last_request", "latency", "lineage"),
+        *("on_disconnect", "player_id", "replayed", "replies", "requests_announced", "resumes", "rewound", "roles"),
+        *("seat", "sign_outs", "signed_in_at", "state", "tokens", "wrong_guesses"),
     )
 
     def __init__(  # noqa: PLR0915 - all but the first two by keyword
@@ -184,11 +187,14 @@ class Session:
         """Why the server closed its last connection, until the client is heard again: it may not know."""
         self.resumes = 0
         self.replayed = 0
-        self.rewound_s: float | None = None
-        """The age of the checkpoint from which its room was restored: the client has seen more than the server has."""
+        self.rewound = NOT_REWOUND
+        """By channel, the age of the checkpoint from which its room was restored: the client has seen more of it."""
 
         self.seat: Seat | None = None
         self.channel: Channel | None = None
+        """The seat's."""
+        self.beside: tuple[Channel, ...] = ()
+        """The open channels that are not the seat's: at most one for each other purpose."""
         self.closing: tuple[Channel, ...] = ()
         """Channels of freed seats: each stays until its last message is acknowledged."""
         self.channels_opened = 0
@@ -210,6 +216,11 @@ class Session:
     def room_id(self) -> str:
         """The room that the session has its seat in; empty without one."""
         return self.seat.room.id if self.seat is not None else ""
+
+    @property
+    def rewound_s(self) -> float | None:
+        """The age of the oldest checkpoint from which a room of it was restored; None once the client knows."""
+        return max(self.rewound.values(), default=None)
 
     @property
     def status(self) -> str:
@@ -294,29 +305,49 @@ class Session:
 
     # Channels
 
-    def open_channel(self) -> Channel:
-        """The channel of a new seat; its number is never used again in this session."""
+    def open_channel(self, purpose: Purpose = "seat") -> Channel:
+        """A new channel; its number is never used again in this session."""
         self.channels_opened += 1
-        self.channel = Channel(self.channels_opened, self._limits)
-        return self.channel
+        channel = Channel(self.channels_opened, self._limits, purpose)
+        self.restore_channel(channel)
+        return channel
+
+    def restore_channel(self, channel: Channel) -> None:
+        """The session has this open channel; there is no other with its purpose."""
+        if channel.purpose == "seat":
+            self.channel = channel
+        else:
+            self.beside = (*self.beside, channel)
+
+    def channel_for(self, purpose: Purpose) -> Channel | None:
+        """The open channel with this purpose."""
+        if purpose == "seat":
+            return self.channel
+        return next((channel for channel in self.beside if channel.purpose == purpose), None)
 
     def was_opened(self, number: int) -> bool:
         """Whether there is or was a channel with this number."""
         return 1 <= number <= self.channels_opened
 
-    def close_channel(self) -> None:
-        """The seat was freed: the channel stays until its last message is acknowledged."""
-        channel, self.channel = self.channel, None
-        if channel is not None:
-            if self.rewound_s is not None:
-                # The client has other numbers and is not told: it must not take these messages for those it missed.
-                channel.give_up()
-            self.closing = (*self.closing, channel)
-            while len(self.closing) > self._limits.closing_channels_max:
-                self.channel_over(self.closing[0])
+    def close_channel(self, purpose: Purpose = "seat") -> Channel | None:
+        """What a channel was for is over: the channel stays until its last message is acknowledged."""
+        channel = self.channel_for(purpose)
+        if channel is None:
+            return None
+        if purpose == "seat":
+            self.channel = None
+        else:
+            self.beside = tuple(each for each in self.beside if each is not channel)
+        if channel.number in self.rewound:
+            # The client has other numbers and is not told: it must not take these messages for those it missed.
+            channel.give_up()
+        self.closing = (*self.closing, channel)
+        while len(self.closing) > self._limits.closing_channels_max:
+            self.channel_over(self.closing[0])
+        return channel
 
     def channel_over(self, channel: Channel) -> None:
-        """The last message of a freed seat was acknowledged, or nobody waits for it."""
+        """The last message of a closing channel was acknowledged, or nobody waits for it."""
         if channel in self.closing:
             self._past += Usage(channel.accepted, channel.last_seq)
             self.closing = tuple(each for each in self.closing if each is not channel)
@@ -327,13 +358,16 @@ class Session:
         channel.resync()
 
     def channels(self) -> Iterator[Channel]:
-        """The channels with messages to send, oldest first."""
+        """The channels with messages to send: those that are closing, oldest first, then the open ones."""
         yield from self.closing
+        yield from self.beside
         if self.channel is not None:
             yield self.channel
 
     def channel_numbered(self, number: int) -> Channel | None:
         """The channel with this number, or None if it is over."""
+        if self.channel is not None and self.channel.number == number:
+            return self.channel
         return next((channel for channel in self.channels() if channel.number == number), None)
 
     @property

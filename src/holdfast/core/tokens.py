@@ -15,7 +15,7 @@ answer to its resume still holds the token it came with, so two are valid at a t
 import hashlib
 import hmac
 from base64 import urlsafe_b64encode
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from enum import Enum
 
 from holdfast.schemas.frames import Resume
@@ -155,8 +155,8 @@ class Lineage:
         """The client has sent something since it received the present lineage."""
         self.forks = ()
 
-    def includes(self, resume: Resume, *, but: int = 0) -> bool:
-        """Whether everything the client knows is part of our history; channel `but` is not checked."""
+    def includes(self, resume: Resume, *, but: Collection[int] = ()) -> bool:
+        """Whether everything the client knows is part of our history; the channels `but` are not checked."""
         if (fork := self._fork_of(resume.lineage)) is not None:
             return fork.includes(resume, but=but)
         return resume.lineage == self.name

@@ -4,12 +4,12 @@ A frame is an array that starts with its name; a payload is an array of frames. 
 an older peer ignores what it does not know. Numbers stay below 2**53: every language can represent them.
 """
 
-from typing import Annotated, Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from msgspec import Meta, Raw, Struct
 
 NUMBER_MAX = 2**53 - 1
-# A session has one channel and a few (`Limits.closing_channels_max`) with undelivered last messages.
+# A session has up to three open channels, and a few (`Limits.closing_channels_max`) with undelivered last messages.
 POSITIONS_MAX = 8
 
 Number = Annotated[int, Meta(ge=0, le=NUMBER_MAX)]
@@ -25,6 +25,9 @@ Text = Annotated[str, Meta(max_length=TEXT_CHARS_MAX)]
 CREDENTIAL_CHARS_MAX = 8 * 1024
 
 LINEAGE_CHARS_MAX = 16
+
+Purpose = Literal["seat", "spectator", "session"]
+"""Whose streams a channel has: a player's seat, a spectator's place, or the session itself. At most one of each."""
 
 FRAME_HEAD_BYTES = 512
 """Space for everything of a frame besides its body: 64 letters of four bytes, and some numbers."""
@@ -123,10 +126,10 @@ class Outcome(Struct, frozen=True, omit_defaults=True):
 
 
 class ChannelInfo(Struct, frozen=True, omit_defaults=True):
-    """One channel on the server: the room of its seat, and the last message it applied.
+    """One channel on the server: its room, if it is open, and the last message it applied.
 
     `accepted` is present if it has received more than it applied: a client that remembers less must not reuse the
-    numbers.
+    numbers. `purpose` is a `Purpose`; newer servers may know others.
     """
 
     channel: Number
@@ -135,6 +138,7 @@ class ChannelInfo(Struct, frozen=True, omit_defaults=True):
     room: str
     kind: str
     accepted: Number = 0
+    purpose: str = "seat"
 
 
 class Terms(Struct, frozen=True):
@@ -249,6 +253,7 @@ class SeatFrame(Frame, frozen=True):
     generation: Number
     room: str
     kind: str
+    purpose: str = "seat"
 
 
 class Notice(Frame, frozen=True):

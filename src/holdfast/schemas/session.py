@@ -1,5 +1,6 @@
 """Sessions as data: `SessionSchema` has everything, `SessionInfo` what is shown, `SessionRecord` what is saved."""
 
+from collections.abc import Collection
 from typing import Any
 
 from msgspec import Struct
@@ -104,11 +105,11 @@ class Fork(Struct, array_like=True, frozen=True):
     age_s: float | None = None
     """How old the room's state was at the recovery; None without a room."""
 
-    def includes(self, resume: Resume, *, but: int) -> bool:
-        """Whether a client with these positions knows nothing from beyond the fork; channel `but` is not checked."""
+    def includes(self, resume: Resume, *, but: Collection[int]) -> bool:
+        """Whether a client with these positions knows nothing from beyond the fork; channels `but` are not checked."""
         if resume.requests > self.requests:
             return False
-        return all(self._reaches(position) for position in resume.positions if position.channel != but)
+        return all(self._reaches(position) for position in resume.positions if position.channel not in but)
 
     def _reaches(self, position: Position) -> bool:
         if position.channel > self.channels_opened:

@@ -153,8 +153,7 @@ class Resumer:
     def _knows_more(self, connection: LiveConnection, session: Session, resume: Resume) -> bool:
         """Whether the client knows something that is not part of our history: an older backup was restored."""
         # After a room returned from a checkpoint that is normal, not a fault of the store.
-        but = session.channels_opened if session.rewound_s is not None else 0
-        if session.lineage.includes(resume, but=but):
+        if session.lineage.includes(resume, but=session.rewound):
             return False
         self._rollbacks.noticed(session, resume, "resynced", peer=connection.peer)
         # It continues its request ids from here.
@@ -183,7 +182,7 @@ class Resumer:
         for channel in list(session.channels()):
             position = known.get(channel.number, Position(channel.number, channel.generation, 0))
             # Also if its seat was freed since: the client may have received other messages under the same numbers.
-            if knows_more or (session.rewound_s is not None and channel.number == session.channels_opened):
+            if knows_more or channel.number in session.rewound:
                 channel.forget_to(position.acked, position.generation)
                 kept = None
             else:
@@ -194,11 +193,11 @@ class Resumer:
                     session.channel_over(channel)
                 continue
             lost.append(channel)
-            if channel is session.channel:
-                session.resync(channel)
-            else:
+            if channel in session.closing:
                 # Its seat is gone, so there is no state to send: the welcome tells the client.
                 session.channel_over(channel)
+            else:
+                session.resync(channel)
         return replayed, lost
 
 

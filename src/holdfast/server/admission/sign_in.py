@@ -57,11 +57,12 @@ class Welcomer:
             grace_s=session.grace_s,
         )
         channels = []
-        for channel in session.channels():
+        for channel in sorted(session.channels(), key=lambda each: each.number):
             seat = session.seat if channel is session.channel else None
             room_id, kind = (seat.room.id, seat.room.kind) if seat is not None else ("", "")
             accepted = channel.accepted if channel.accepted > channel.applied else 0
-            channels.append(ChannelInfo(channel.number, channel.generation, channel.applied, room_id, kind, accepted))
+            position = (channel.number, channel.generation, channel.applied)
+            channels.append(ChannelInfo(*position, room_id, kind, accepted, channel.purpose))
         self._limiter.known(connection, is_resumed=outcome.kind in {"resumed", "resynced"})
         connection.welcomed(session)
         requests = self._last_request(session)

@@ -17,7 +17,7 @@ from holdfast.core.errors import ProtocolError
 from holdfast.core.limits import Limits
 from holdfast.core.rates import PAYLOAD_OVERHEAD_BYTES, Bucket, Flood, Rates, Step
 from holdfast.core.reasons import CLOSE_CODES, Reason, reason_of
-from holdfast.core.session import Seat, Session, SessionFlags
+from holdfast.core.session import NOT_REWOUND, Seat, Session, SessionFlags
 from holdfast.observability.metrics import Counters
 from holdfast.observability.packet_log import Sink
 from holdfast.schemas.frames import (
@@ -142,7 +142,7 @@ class LiveConnection(Connection):
         # The largest payload written in one piece: nothing before the welcome, which is sent alone.
         self._whole_bytes_max = 0
         self._control: list[Frame] = []
-        self._latest: dict[tuple[str, str], Latest] = {}
+        self._latest: dict[tuple[int, str, str], Latest] = {}
         self._is_congested = False
         self._holds = 0
         self._ping_id = 0
@@ -259,7 +259,7 @@ class LiveConnection(Connection):
         if self.session is not None:
             # A client sends again only once it has the welcome, and with it the token for its next resume.
             self.is_confirmed = True
-            self.session.rewound_s = self.session.drop_reason = None
+            self.session.rewound, self.session.drop_reason = NOT_REWOUND, None
             self.session.lineage.confirmed()
             if self.session.tokens.confirm():
                 # The used token must be invalid in the store before anything sent under the new one takes effect.
@@ -382,9 +382,9 @@ class LiveConnection(Connection):
     def send_latest(self, channel: int, name: str, body: bytes, key: str) -> None:
         """Write an unreliable message with the next flush, or never if a newer one comes first."""
         latest = self._latest
-        if (name, key) not in latest and len(latest) >= self._limits.latest_kept_max:
+        if (channel, name, key) not in latest and len(latest) >= self._limits.latest_kept_max:
             del latest[next(iter(latest))]
-        latest[name, key] = Latest(channel, name, Raw(body))
+        latest[channel, name, key] = Latest(channel, name, Raw(body))
         self.wake()
 
     def ping(self, now: float) -> None:
@@ -408,7 +408,7 @@ class LiveConnection(Connection):
         """Pings sent since the client last sent something."""
         return self._pings if self._ping_sent_at > self.heard_at else 0
 
-    def flush(self, *, with_ack: bool = False) -> None:  # noqa: PLR0912 - the way out, on one screen
+    def flush(self, *, with_ack: bool = False) -> None:  # noqa: PLR0912, PLR0915 - the way out, on one screen
         """Write everything that waits for this client, usually as one payload."""
         if self._holds or not self._on_frame:
             return
@@ -417,8 +417,8 @@ class LiveConnection(Connection):
             frames = self._control
             session = self.session
             if session is not None:
-                for closing in session.closing:
-                    frames += closing.take()
+                if session.closing or session.beside:
+                    self._take_others(session, frames, with_ack=with_ack)
                 channel = session.channel
                 if channel is not None:
                     if channel.sent < channel.last_seq:
@@ -451,6 +451,15 @@ class LiveConnection(Connection):
         except Exception as error:  # noqa: BLE001 - our bug: logged, counted, contained in this connection
             self._services.faults.report("writing to a connection", error, connection=self.id, peer=self.peer)
             self.cut(Reason.INTERNAL)
+
+    def _take_others(self, session: Session, frames: list[Frame], *, with_ack: bool) -> None:
+        """The same for channels that are not the seat's: few sessions have one."""
+        for closing in session.closing:
+            frames += closing.take()
+        for channel in session.beside:
+            frames += channel.take()
+            if channel.ack_sent < channel.applied:
+                self._acknowledge(frames, channel, at_once=with_ack)
 
     def _send_parts(self, transport: Transport, frames: list[Frame]) -> None:
         """Large backlogs and the welcome are sent as small payloads: some of them get through a slow or unstable

@@ -328,10 +328,12 @@ class Recovery:
         age_s, passed_s = self._age_s(room, record), self._passed_s(record)
         for seat, data in zip(saved.seats, saved.data, strict=True):
             session = self._session_of(seat, room.id)
-            # A second, orderly restart does not make the state newer for those who were away all the time.
-            session.rewound_s = age_s if age_s is not None else seat.rewound_s
             if seat.channel is not None and session in self._committer.sessions:
-                session.channel = restored_channel(seat.channel, self._limits)
+                session.restore_channel(restored_channel(seat.channel, self._limits))
+                # A second, orderly restart does not make the state newer for those who were away all the time.
+                rewound_s = age_s if age_s is not None else seat.rewound_s
+                if rewound_s is not None:
+                    session.rewound = {**session.rewound, seat.channel.number: rewound_s}
                 # Saved with the first commit: sequence numbers from then on may mean something else to its client.
                 session.forked(passed_s)
             made.restoring(session)

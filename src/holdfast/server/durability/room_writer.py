@@ -300,7 +300,7 @@ class RoomWriter:
 
     def _cut_seat(self, seat: Seat, data: bytes) -> bytes:
         session, is_resyncing = seat.session, seat in self.runner.resyncs.waiting
-        version = (data, seat.outlet.record_version(), session.id, session.rewound_s, is_resyncing)
+        version = (data, seat.outlet.record_version(), session.id, session.rewound, is_resyncing)
         if self._large_seats.get(seat) == version:
             saved = self._lists.saved_seat(seat.number)
             assert saved is not None
@@ -310,7 +310,8 @@ class RoomWriter:
             # Saved before `on_resync` had its turn: if that never comes, the next server restarts the stream again.
             channel = msgspec.structs.replace(channel, is_overflowed=True)
         session_id = session.id if channel is not None else ""
-        record = SeatRecord(seat.player_id, session_id, Raw(data), seat.number, channel, session.rewound_s)
+        rewound_s = session.rewound.get(channel.number) if channel is not None else None
+        record = SeatRecord(seat.player_id, session_id, Raw(data), seat.number, channel, rewound_s)
         encoded = encode_listed(record)
         if len(encoded) > _LARGE_SEAT_BYTES:
             self._large_seats[seat] = version
