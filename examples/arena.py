@@ -14,7 +14,7 @@ class Move(Message):
 
 
 class World(Message):
-    """To clients: every hero's position. Sent with `send_latest`, because only the newest one matters."""
+    """To clients: every hero's position. Sent with `broadcast_latest`, because only the newest one matters."""
 
     heroes: dict[str, tuple[float, float]]
 
@@ -66,8 +66,7 @@ class Arena(Room[Hero]):
             player.data.x += player.data.dx * dt_s
             player.data.y += player.data.dy * dt_s
         world = World({player.id: (round(player.data.x, 3), round(player.data.y, 3)) for player in self.players})
-        for player in self.players:
-            player.send_latest(world)
+        self.broadcast_latest(world)
 
     @on(Move)
     def move(self, player: Player[Hero], move: Move) -> None:

@@ -79,6 +79,10 @@ class Mailbox:
     def send_latest(self, message: Message, key: str) -> None:
         self.latest.append((message, key))
 
+    def send_latest_shared(self, message: Message, key: str, bodies: dict[Codec, bytes]) -> None:
+        self.bodies_seen.append(bodies)
+        self.send_latest(message, key)
+
     def finish(self, farewell: Message) -> None:
         self.send(farewell)
 

@@ -1,8 +1,13 @@
 """What a room says to its players."""
 
+from typing import Any
+
+import pytest
+
 from holdfast.core.messages import Message
 from holdfast.core.reasons import Reason
-from holdfast.core.session import Seat, SeatStep, seat_of
+from holdfast.core.room import context_of
+from holdfast.core.session import Player, Seat, SeatStep, seat_of
 from tests.core.room_samples import an_arena, reserved, seated
 from tests.core.samples import Mailbox, a_handle, a_player
 
@@ -53,6 +58,130 @@ def test_a_broadcast_leaves_out_whom_it_is_told_to() -> None:
     room.broadcast(Said("ho"), exclude=(player for player in (ada, cyd)))
 
     assert log == [("bob", Said("hi")), ("cyd", Said("hi")), ("bob", Said("ho"))]
+
+
+def four_players() -> tuple[Any, list[Player[Any]], list[tuple[str, Message]]]:
+    """A room with ada and dan, who are game masters, and bob and cyd, who are not; and what they hear."""
+    room, _ = an_arena()
+    room.max_players = 4
+    log: list[tuple[str, Message]] = []
+    for player_id in ("ada", "bob", "cyd", "dan"):
+        seat = seat_of(seated(room, player_id))
+        seat.outlet = Mailbox(player_id, log)
+        seat.session.roles = frozenset({"gm"} if player_id in {"ada", "dan"} else {"vip"})
+    return room, list(room.players), log
+
+
+def boxes_of(room: Any) -> dict[str, Mailbox]:
+    boxes: dict[str, Any] = {player.id: seat_of(player).outlet for player in room.players}
+    return boxes
+
+
+def test_a_broadcast_reaches_the_named_players_once_each() -> None:
+    room, (ada, _, cyd, _), log = four_players()
+
+    room.broadcast(Said("hi"), to=[cyd, ada, cyd])
+    room.broadcast(Said("ho"), to=(player for player in (ada,)))
+    room.broadcast(Said("nobody"), to=[])
+
+    assert log == [("cyd", Said("hi")), ("ada", Said("hi")), ("ada", Said("ho"))]
+
+
+def test_a_broadcast_reaches_those_for_whom_the_predicate_is_true() -> None:
+    room, _, log = four_players()
+
+    room.broadcast(Said("hi"), where=lambda player: player.id > "bob")
+    room.broadcast(Said("nobody"), where=lambda player: None)
+
+    assert log == [("cyd", Said("hi")), ("dan", Said("hi"))]
+
+
+def test_a_broadcast_reaches_those_with_the_role() -> None:
+    room, _, log = four_players()
+
+    room.broadcast(Said("hi"), role="gm")
+    room.broadcast(Said("nobody"), role="g")
+
+    assert log == [("ada", Said("hi")), ("dan", Said("hi"))]
+
+
+def test_all_conditions_of_a_broadcast_hold_together() -> None:
+    room, (ada, bob, cyd, dan), log = four_players()
+    asked: list[str] = []
+
+    def is_wanted(player: Player[Any]) -> bool:
+        asked.append(player.id)
+        return player is not ada
+
+    room.broadcast(Said("hi"), [cyd], to=[ada, bob, cyd, dan], where=is_wanted, role="gm")
+
+    assert log == [("dan", Said("hi"))]
+    assert asked == ["ada", "dan"]
+
+
+def test_a_predicate_that_raises_reaches_nobody() -> None:
+    room, _, log = four_players()
+
+    def fails_late(player: Player[Any]) -> bool:
+        return 1 / ["ada", "bob", "cyd", "dan"][::-1].index(player.id) > 0
+
+    with pytest.raises(ZeroDivisionError):
+        room.broadcast(Said("hi"), where=fails_late)
+    with pytest.raises(ZeroDivisionError):
+        room.broadcast_latest(Said("hi"), where=fails_late)
+
+    assert log == []
+    assert [box.latest for box in boxes_of(room).values()] == [[]] * 4
+
+
+def test_a_predicate_that_is_async_reaches_nobody() -> None:
+    room, _, log = four_players()
+
+    async def is_wanted(player: Player[Any]) -> bool:
+        return False
+
+    with pytest.raises(TypeError, match="plain function"):
+        room.broadcast(Said("a secret"), where=is_wanted)
+
+    assert log == []
+
+
+def test_a_broadcast_to_players_who_are_not_in_the_room_reaches_the_others() -> None:
+    room, (ada, bob, _, _), log = four_players()
+    room.max_players = 5
+    elsewhere, waiting = a_player("eve"), reserved(room, "fay")
+    seat_of(elsewhere).outlet = seat_of(waiting).outlet = Mailbox("nobody", log)
+    seat_of(bob).happened(SeatStep.FREED)
+    context_of(room).seats.remove(seat_of(bob))
+
+    room.broadcast(Said("hi"), to=[elsewhere, bob, waiting, ada])
+
+    assert log == [("ada", Said("hi"))]
+
+
+@pytest.mark.parametrize("wrong", ["ada", None, 7])
+def test_a_broadcast_is_to_players_and_to_nothing_else(wrong: Any) -> None:
+    room, (ada, *_), log = four_players()
+
+    with pytest.raises(TypeError, match="takes players of this room"):
+        room.broadcast(Said("hi"), to=[ada, wrong])
+
+    assert log == []
+
+
+def test_an_unreliable_broadcast_reaches_the_same_players_and_is_encoded_once() -> None:
+    room, (ada, bob, cyd, _), log = four_players()
+    boxes = boxes_of(room)
+
+    room.broadcast_latest(Said("at 1"))
+    room.broadcast_latest(Said("at 2"), "gold", [cyd], where=lambda player: player is not bob)
+    room.broadcast_latest(Said("at 3"), to=[cyd, ada], role="gm")
+
+    assert boxes["ada"].latest == [(Said("at 1"), ""), (Said("at 2"), "gold"), (Said("at 3"), "")]
+    assert boxes["bob"].latest == boxes["cyd"].latest == [(Said("at 1"), "")]
+    assert boxes["dan"].latest == [(Said("at 1"), ""), (Said("at 2"), "gold")]
+    assert boxes["ada"].bodies_seen[0] is boxes["bob"].bodies_seen[0]
+    assert log == []
 
 
 def test_a_broadcast_shares_what_was_encoded_and_the_next_one_starts_anew() -> None:

@@ -173,8 +173,8 @@ def test_a_name_that_the_room_needs_cannot_be_taken_for_something_else(name: str
 
 def test_a_method_of_the_room_may_be_extended() -> None:
     class Arena(Room[Any]):
-        def broadcast(self, message: Message, exclude: Any = ()) -> None:
-            super().broadcast(message, exclude)
+        def broadcast(self, message: Message, exclude: Any = (), **whom: Any) -> None:
+            super().broadcast(message, exclude, **whom)
 
         def update(self, **changes: Any) -> None:
             super().update(**changes)

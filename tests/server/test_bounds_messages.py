@@ -72,11 +72,13 @@ class Loud(Chat):
                 player.send(message)
             case "send_latest":
                 player.send_latest(message)
+            case "broadcast_latest":
+                self.broadcast_latest(message)
             case _:
                 self.broadcast(message)
 
 
-@pytest.mark.parametrize("how", ["send", "send_latest", "broadcast"])
+@pytest.mark.parametrize("how", ["send", "send_latest", "broadcast", "broadcast_latest"])
 async def test_a_room_that_sends_too_large_a_message_gets_the_error_and_goes_on(world: World, how: str) -> None:
     server = await world.serve(chat(Loud))
     session = await world.connect(server)

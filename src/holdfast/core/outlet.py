@@ -66,6 +66,9 @@ class Outlet(Protocol):
     def send_latest(self, message: Message, key: str) -> None:
         """Deliver soon or never; a newer message of the same type and key replaces it."""
 
+    def send_latest_shared(self, message: Message, key: str, bodies: dict[Codec, bytes]) -> None:
+        """Like `send_latest`, with the prepared bodies."""
+
     def finish(self, farewell: Message) -> None:
         """The seat is freed: the stream ends with this message."""
 

@@ -4,9 +4,10 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, get_args, get_origin
 
 from holdfast.core.handlers import Handler, check_room_class, handlers_of
-from holdfast.core.messages import Message, PlayerData, check_message, snake_case
+from holdfast.core.messages import Message, PlayerData, snake_case
 from holdfast.core.ownership import Objects, Orphans
 from holdfast.core.reasons import Reason
+from holdfast.core.recipients import choose, send_latest_to, send_to
 from holdfast.core.room_context import Phase, RoomContext, Timer
 from holdfast.core.session import Player, SeatState
 from holdfast.schemas.requests import Update
@@ -171,18 +172,42 @@ class Room(Generic[D]):
         """The objects of the room and their owners; see `own`."""
         return Objects(self._holdfast_context.objects.owners)
 
-    def broadcast(self, message: Message, exclude: Iterable[Player[D]] = ()) -> None:
-        """Send reliably to every player of the room, also to those whose seat is held."""
-        check_message(message)
-        left_out = tuple(exclude)
-        occupied = self._holdfast_context.seats.occupied
-        seats = [seat for seat in occupied if seat.player not in left_out] if left_out else occupied
-        bodies: dict[Any, bytes] = {}
-        # For every codec before anybody is sent to: what one of them cannot carry reaches nobody, not some.
-        for seat in {seat.session.codec: seat for seat in seats}.values():
-            seat.outlet.prepare(message, bodies)
-        for seat in seats:
-            seat.outlet.send_shared(message, bodies)
+    def broadcast(
+        self,
+        message: Message,
+        exclude: Iterable[Player[D]] = (),
+        *,
+        to: Iterable[Player[D]] | None = None,
+        where: Callable[[Player[D]], object] | None = None,
+        role: str = "",
+    ) -> None:
+        """Send reliably to every player of the room, also to those whose seat is held; or to some of them.
+
+        Only to these players (`to`), those for whom a function is true (`where`), and those with a role (`role`). If
+        several are given, all of them must be fulfilled.
+        """
+        seats = self._holdfast_context.seats
+        some = seats.occupied
+        if exclude or role or to is not None or where is not None:
+            some = choose(seats, exclude, to=to, where=where, role=role)
+        send_to(some, message)
+
+    def broadcast_latest(
+        self,
+        message: Message,
+        key: str = "",
+        exclude: Iterable[Player[D]] = (),
+        *,
+        to: Iterable[Player[D]] | None = None,
+        where: Callable[[Player[D]], object] | None = None,
+        role: str = "",
+    ) -> None:
+        """Send unreliably to players of the room, who are chosen as by `broadcast`: see `Player.send_latest`."""
+        seats = self._holdfast_context.seats
+        some = seats.occupied
+        if exclude or role or to is not None or where is not None:
+            some = choose(seats, exclude, to=to, where=where, role=role)
+        send_latest_to(some, message, key)
 
     def start(self) -> None:
         """Begin a round: from now on dropped players keep their seats, whatever `keep_before_start` says."""

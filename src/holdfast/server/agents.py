@@ -63,6 +63,9 @@ class Inbox:
         """Messages within a process are never lost."""
         self.send(message)
 
+    def send_latest_shared(self, message: Message, key: str, bodies: dict[Codec, bytes]) -> None:
+        self.send(message)
+
     def applied(self, seq: int) -> None:
         """Agents need no acknowledgements."""
 

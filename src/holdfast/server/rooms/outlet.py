@@ -68,9 +68,15 @@ class ChannelOutlet:
         body = self._codec.encode(message)
         if len(body) > self._options.body_bytes_max:
             raise self._too_large(message.wire_name, body)
+        self._push_latest(message.wire_name, body, key)
+
+    def send_latest_shared(self, message: Message, key: str, bodies: dict[Codec, bytes]) -> None:
+        self._push_latest(message.wire_name, bodies[self._codec], key)
+
+    def _push_latest(self, name: str, body: bytes, key: str) -> None:
         connection = self._session.connection
         if connection is not None and not self.channel.overflowed:
-            connection.send_latest(self.channel.number, message.wire_name, body, key)
+            connection.send_latest(self.channel.number, name, body, key)
 
     def finish(self, farewell: Message) -> None:
         """Keep the last message until the client has it."""
@@ -131,6 +137,8 @@ class SilentOutlet:
     def send_shared(self, message: Message, bodies: dict[Codec, bytes]) -> None: ...
 
     def send_latest(self, message: Message, key: str) -> None: ...
+
+    def send_latest_shared(self, message: Message, key: str, bodies: dict[Codec, bytes]) -> None: ...
 
     def finish(self, farewell: Message) -> None: ...
 

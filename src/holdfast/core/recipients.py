@@ -1,0 +1,67 @@
+"""Who of a room receives a message, and how it is sent to many: encoded once per codec, to all of them or to nobody."""
+
+import inspect
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from holdfast.core.codec import Codec
+from holdfast.core.messages import Message, check_message
+from holdfast.core.room_context import Seats
+from holdfast.core.session import Player, Seat, SeatState, seat_of
+
+
+def choose(
+    seats: Seats,
+    exclude: Iterable[Player[Any]],
+    *,
+    to: Iterable[Player[Any]] | None,
+    where: Callable[[Player[Any]], object] | None,
+    role: str,
+) -> tuple[Seat, ...]:
+    """The seats of the players that fulfil every condition, each once."""
+    chosen: Iterable[Seat] = seats.occupied if to is None else _named(seats, to)
+    if role:
+        chosen = [seat for seat in chosen if role in seat.session.roles]
+    if left_out := frozenset(exclude):
+        chosen = [seat for seat in chosen if seat.player not in left_out]
+    if where is not None:
+        if inspect.iscoroutinefunction(where):
+            # Its answer would be a coroutine, which counts as true: everybody would hear a secret.
+            raise TypeError("where= takes a plain function of a player, not an `async def`")
+        chosen = [seat for seat in chosen if where(seat.player)]
+    return tuple(chosen)
+
+
+def _named(seats: Seats, players: Iterable[Player[Any]]) -> Iterable[Seat]:
+    """The seats of these players; those who have left, or are in another room, receive nothing."""
+    found: dict[Seat, None] = {}
+    for player in players:
+        if not isinstance(player, Player):
+            raise TypeError(f"to= takes players of this room; got {player!r}: self.player(player_id) finds one by id")
+        seat = seat_of(player)
+        if seat in seats and seat.state is not SeatState.RESERVED:
+            found[seat] = None
+    return found
+
+
+def send_to(seats: Sequence[Seat], message: Message) -> None:
+    """Send reliably to all of them."""
+    bodies = _prepared(seats, message)
+    for seat in seats:
+        seat.outlet.send_shared(message, bodies)
+
+
+def send_latest_to(seats: Sequence[Seat], message: Message, key: str) -> None:
+    """Send unreliably to all of them."""
+    bodies = _prepared(seats, message)
+    for seat in seats:
+        seat.outlet.send_latest_shared(message, key, bodies)
+
+
+def _prepared(seats: Sequence[Seat], message: Message) -> dict[Codec, bytes]:
+    check_message(message)
+    bodies: dict[Codec, bytes] = {}
+    # For every codec before anybody is sent to: what one of them cannot carry reaches nobody, not some.
+    for seat in {seat.session.codec: seat for seat in seats}.values():
+        seat.outlet.prepare(message, bodies)
+    return bodies
