@@ -40,6 +40,7 @@ from holdfast.core.messages import (
 from holdfast.core.placement import LatencyPolicy, Queue
 from holdfast.core.reasons import Reason
 from holdfast.core.room import Room
+from holdfast.core.room_context import Timer
 from holdfast.core.saved_types import Parts
 from holdfast.core.session import Player, Session, SessionFlags
 from holdfast.core.sessions import Sessions
@@ -117,6 +118,7 @@ __all__ = [
     "Storage",
     "Tcp",
     "Throttled",
+    "Timer",
     "Tls",
     "Unconfirmed",
     "Untyped",

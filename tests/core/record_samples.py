@@ -65,6 +65,8 @@ timers = st.builds(
     due_at=times,
     method=st.text(),
     arguments=st.lists(st.tuples(st.text(), values), max_size=3),
+    name=st.text(),
+    every_s=times,
 )
 listings = st.builds(
     ListingRecord,
@@ -134,7 +136,7 @@ effects = st.builds(EffectRecord, name=st.text(), room=st.text(), payload=raws)
 CHANNEL = ChannelRecord(1, 2, 30, 40, [("said", b"\x81\xa4text\xa2hi"), ("said", b"\xc0")], is_finished=True)
 SEAT = SeatRecord("ada", "s-1", Raw(b"\x81\xa2hp\x64"), 4, CHANNEL, 2.5)
 OBJECTS = ObjectsRecord(9, {"sword": 4, "door": 0})
-TIMER = TimerRecord(2, 5000.0, "explode", [("player", "ada"), ("value", 7)])
+TIMER = TimerRecord(2, 5000.0, "explode", [("player", "ada"), ("value", 7)], "fuse", 2.5)
 LISTING = ListingRecord(
     name="the desert",
     visibility="private",

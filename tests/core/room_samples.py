@@ -16,10 +16,6 @@ from holdfast.schemas.requests import Update
 from tests.core.samples import Hero, Mailbox, a_player
 
 
-def _unused(_: object) -> None:
-    raise NotImplementedError
-
-
 class Desk:
     """Carries out the commands of a room: it writes them down, and frees seats at once."""
 
@@ -28,7 +24,8 @@ class Desk:
     def __init__(self) -> None:
         self.followed: list[str] = []
         self.freed: list[tuple[str, Reason, str]] = []
-        self.timers: list[tuple[float, Callable[..., Any], tuple[Any, ...]]] = []
+        self.timers: list[Timer] = []
+        self.now_s = 0.0
         self.spawned: list[Any] = []
         self.closed = 0
         self.listings = 0
@@ -43,9 +40,20 @@ class Desk:
         seat.happened(SeatStep.FREED)
         context_of(self.room).seats.remove(seat)
 
-    def after(self, seconds: float, method: Callable[..., Any], args: tuple[Any, ...]) -> Timer:
-        self.timers.append((seconds, method, args))
-        return Timer(len(self.timers), seconds, method.__name__, _unused)
+    def set_timer(
+        self, seconds: float, method: Callable[..., Any], args: tuple[Any, ...], name: str, every_s: float
+    ) -> Timer:
+        number, due_at = len(self.timers), self.now_s + seconds
+        timer = Timer(number, due_at, method.__name__, self.timers.remove, name=name, every_s=every_s)
+        timer.arguments = [("value", each) for each in args]
+        self.timers.append(timer)
+        return timer
+
+    def timer_named(self, name: str) -> Timer | None:
+        return next((timer for timer in self.timers if timer.name == name), None)
+
+    def now(self) -> float:
+        return self.now_s
 
     def spawn(self, work: Coroutine[Any, Any, Any], then: Callable[[Any], Any] | None) -> None:
         self.spawned.append((work, then))

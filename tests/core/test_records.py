@@ -37,6 +37,7 @@ from tests.core.record_samples import (
     SEAT,
     SESSION,
     STANDING,
+    TIMER,
     bans,
     effects,
     fields_of,
@@ -117,6 +118,14 @@ def test_a_field_that_a_later_server_appended_is_passed_over(record: Any, decode
     stored = written(records.VERSION, [*fields_of(record), "from the future"])
 
     assert plain(decode(stored)) == plain(record)
+
+
+def test_a_timer_of_before_a_field_was_appended_is_one_call_without_a_name() -> None:
+    older = Raw(msgspec.msgpack.encode(fields_of(TIMER)[:4]))
+
+    (timer,) = timers_of(msgspec.structs.replace(ROOM, timers=[older]), KEY, {})
+
+    assert timer == msgspec.structs.replace(TIMER, name="", every_s=0.0)
 
 
 @pytest.mark.parametrize("fields", [4, 5])

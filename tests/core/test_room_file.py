@@ -38,7 +38,15 @@ FILE: dict[str, Any] = {
     "parts": {"chunks": {"0,0": [1, 2, 3]}},
     "players": [{"id": "ada", "data": {"hp": 100}, "owned": ["flag"], "stream": None}],
     "objects": ["ball"],
-    "timers": [{"due_at": "2026-11-15T00:00:00Z", "method": "ring", "arguments": [{"player": "ada"}, {"value": 5}]}],
+    "timers": [
+        {
+            "due_at": "2026-11-15T00:00:00Z",
+            "method": "ring",
+            "arguments": [{"player": "ada"}, {"value": 5}],
+            "name": "bell",
+            "every_s": 60.0,
+        }
+    ],
     "random": "0xdeadbeef",
     "created_at": "2026-11-14T00:00:00Z",
     "saved_at": "2026-11-14T12:00:00.500000Z",
@@ -148,6 +156,9 @@ def with_listing(**changes: Any) -> Callable[[dict[str, Any]], None]:
         (with_listing(reservations=[{"player": "", "until": "2026-11-14T12:01:00Z"}]), "length >= 1"),
         (with_(timers=[{**FILE["timers"][0], "arguments": [{}]}]), r"timers\[0\]\.arguments: an argument is"),
         (with_(timers=[{**FILE["timers"][0], "arguments": [{"player": 5}]}]), "an argument is {"),
+        (with_(timers=[FILE["timers"][0], FILE["timers"][0]]), r"timers: two have the same name, .*\['bell', 'bell'\]"),
+        (with_(timers=[{**FILE["timers"][0], "every_s": -1.0}]), r"timers\[0\]\.every_s: it must be 0\.001 or more"),
+        (with_(timers=[{**FILE["timers"][0], "every_s": 1e-9}]), r"timers\[0\]\.every_s: it must be 0\.001 or more"),
     ],
 )
 def test_a_file_that_is_no_room_is_refused_in_words(spoil: Callable[[dict[str, Any]], None], says: str) -> None:
@@ -183,6 +194,14 @@ def test_every_field_of_a_record_has_its_place_in_the_file_or_a_reason_to_be_lef
     fields = {elsewhere.get(name, name) for name in RoomRecord.__struct_fields__ if name not in left_out}
 
     assert fields <= set(RoomFile.__struct_fields__)
+
+
+def test_a_timer_of_before_names_and_repeated_calls_is_one_call_without_a_name() -> None:
+    older = {name: FILE["timers"][0][name] for name in ("due_at", "method", "arguments")}
+
+    again = file_of(entries_of({**FILE, "timers": [older, older]}))
+
+    assert again["timers"] == [{**older, "name": "", "every_s": 0.0}] * 2
 
 
 def test_every_field_of_a_listing_has_its_place_in_the_file_or_a_reason_to_be_left_out() -> None:

@@ -1,10 +1,13 @@
 """The rules of a room, with a host that only writes down what it is asked for."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from holdfast.core.listed_room import open_seats
 from holdfast.core.reasons import Reason
 from holdfast.core.room import context_of
+from holdfast.core.room_context import EVERY_S_MIN, next_due
 from holdfast.core.session import SeatStep, seat_of
 from tests.core.room_samples import Arena, an_arena, reserved, seated
 from tests.core.samples import Hero, a_player
@@ -170,9 +173,82 @@ def test_after_hands_a_method_of_the_room_to_the_runner() -> None:
 
     timer = room.after(5.0, room.explode, "bridge")
 
-    (asked,) = desk.timers
-    assert (timer.due_at, timer.method) == (5.0, "explode")
-    assert asked == (5.0, room.explode, ("bridge",))
+    assert desk.timers == [timer]
+    assert (timer.due_at, timer.method, timer.arguments) == (5.0, "explode", [("value", "bridge")])
+    assert (timer.name, timer.every_s) == ("", 0.0)
+
+
+def test_every_hands_a_method_and_a_period_to_the_runner() -> None:
+    room, desk = an_arena()
+
+    timer = room.every(2.5, room.explode, "bridge", name="wave")
+
+    assert desk.timers == [timer]
+    assert (timer.due_at, timer.method, timer.arguments) == (2.5, "explode", [("value", "bridge")])
+    assert (timer.name, timer.every_s) == ("wave", 2.5)
+
+
+@pytest.mark.parametrize("wrong", [0, -1.0, 0.0009, float("inf"), float("nan")])
+def test_every_refuses_a_period_that_is_none(wrong: float) -> None:
+    room, desk = an_arena()
+
+    with pytest.raises(ValueError, match=r"0\.001 seconds or more"):
+        room.every(wrong, room.explode)
+
+    assert desk.timers == []
+
+
+def test_a_named_timer_is_cancelled_by_its_name_once() -> None:
+    room, desk = an_arena()
+    timer = room.after(5.0, room.explode, "bridge", name="fuse")
+    room.after(5.0, room.explode, "bridge")
+
+    assert room.cancel("fuse")
+
+    assert timer.is_cancelled
+    assert len(desk.timers) == 1
+    assert not room.cancel("fuse")
+    assert not room.cancel("another")
+
+
+def test_a_named_timer_tells_how_long_it_has_left_and_never_less_than_nothing() -> None:
+    room, desk = an_arena()
+    room.after(5.0, room.explode, "bridge", name="fuse")
+
+    left = []
+    for desk.now_s in (0.0, 3.5, 6.0):
+        left.append(room.remaining("fuse"))
+
+    assert left == [5.0, 1.5, 0.0]
+    assert room.remaining("another") is None
+
+
+@pytest.mark.parametrize(
+    ("called_at", "next_at"),
+    [
+        (10.0, 12.5),
+        # A little early: clocks are coarse.
+        (9.999, 12.5),
+        (12.4, 12.5),
+        # Missed once, often, and for a day: one call is late, and the next one is on schedule.
+        (12.5, 15.0),
+        (31.0, 32.5),
+        (86_410.0, 86_412.5),
+    ],
+)
+def test_a_repeated_call_goes_on_at_the_first_time_of_its_schedule_that_is_not_over(
+    called_at: float, next_at: float
+) -> None:
+    assert next_due(10.0, 2.5, called_at) == next_at
+
+
+@given(every_s=st.floats(EVERY_S_MIN, 1e6), late_s=st.floats(0.0, 1e8))
+def test_the_next_call_is_after_now_and_at_most_one_period_away_however_numbers_are_rounded(
+    every_s: float, late_s: float
+) -> None:
+    now = 1e6 + late_s
+
+    assert now < next_due(1e6, every_s, now) <= now + every_s * 1.001
 
 
 def test_after_refuses_what_is_no_method_of_this_room() -> None:
@@ -183,6 +259,8 @@ def test_after_refuses_what_is_no_method_of_this_room() -> None:
     for foreign in (other.explode, ada.kick, Arena.explode, lambda: None, print):
         with pytest.raises(TypeError, match="method of this room"):
             room.after(5.0, foreign)
+        with pytest.raises(TypeError, match="method of this room"):
+            room.every(5.0, foreign)
 
     assert desk.timers == []
 

@@ -29,8 +29,7 @@ def test_a_room_has_the_settings_hooks_and_methods_of_the_guide_and_nothing_else
     methods, _, _ = section("Methods and attributes").partition("A `player` in a room has")
     said = {*NAME.findall(methods), *first_column(section("Settings")), *first_column(section("Hooks"))}
 
-    # A timer's method, not the room's.
-    assert said - {"cancel"} == public_names(Room)
+    assert said == public_names(Room)
 
 
 def test_a_player_has_what_the_guide_says_and_nothing_else() -> None:

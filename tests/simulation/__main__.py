@@ -69,7 +69,18 @@ def print_summary(results: list[Result], failures: list[Result], elapsed_s: floa
         ("takeovers", ("takeovers", "takeovers: clone", "takeovers: second session")),
         ("programs", ("crashes", "suspends", "byes", "slow readers", "retired tokens presented", "robberies")),
         ("servers", ("lives", "crashes at the start", "rooms recovered", "rooms fenced", "rewound clients")),
-        ("store", ("batches saved", "commits", "commits refused", "timers rung", "payments", "payments refused")),
+        (
+            "store",
+            (
+                "batches saved",
+                "commits",
+                "commits refused",
+                "timers rung",
+                "bells chimed",
+                "payments",
+                "payments refused",
+            ),
+        ),
     ):
         print(f"  {title + ':':11}" + ", ".join(f"{name} {counts[name]:,}" for name in names))
     for prefix, title in (("fault: ", "faults"), ("ended: ", "ends"), ("on_", "hooks")):

@@ -3,7 +3,7 @@
 I5       a room's record is only ever followed by one that continues it: index, hash, epoch, owner, log
 I2       what was said is in the record: it is never said differently, and it is there until it was read
 DICE     the numbers in a log are those of dice that were never interrupted
-TIMER    no timer rings twice in one log
+TIMER    no timer rings twice in one log, and no bell chimes twice in one of its periods
 I4       a seat and its session are saved in one breath
 """
 
@@ -170,8 +170,8 @@ class Auditor:
             checker.expect("DICE", entry.draw == draw, f"{room_id} threw {entry.draw}, not {draw}")
             if entry.what == "effect":
                 self.wanted.add((room_id, entry.process, entry.n))
-            if entry.what.startswith("ring"):
-                checker.count("timers rung")
+            if entry.what.startswith(("ring", "chime")):
+                checker.count("timers rung" if entry.what.startswith("ring") else "bells chimed")
                 checker.expect("TIMER", entry.what not in book.rung, f"{room_id} saved twice: {entry.what}")
                 book.rung.add(entry.what)
             if self._is_gated(book.kind):

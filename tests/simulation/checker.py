@@ -12,7 +12,7 @@ I9       everything that piles up stays under its limit
 I10      when the faults are over, everybody is back and everything is answered
 P3       a session ends, and begins anew, only for a cause, and says which
 P6       a room takes one turn at a time; a seat's hooks come in their order
-TIMER    a timer rings once, whatever happens in between
+TIMER    a timer rings once, whatever happens in between; a repeated call is made at most once in each period
 EFFECT   what a room wants done outside is done once, after it was saved
 DICE     chance goes on where it was
 BUG      the library logged an error of its own

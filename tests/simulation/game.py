@@ -27,6 +27,10 @@ OWN = Op("", 0)
 # A timer rings while the server is up, or in a later life.
 DELAYS_S = (0.2, 1.5, 6.0)
 THINGS = 3
+# A bell chimes a few times; one that is rung again begins anew.
+BELLS = ("big bell", "small bell")
+BELL_S = 0.7
+CHIMES = 4
 
 
 class Mark(PlayerData):
@@ -50,6 +54,22 @@ class Entry(Struct, array_like=True, frozen=True):
         return Op(self.process, self.n)
 
 
+class Bell(Struct):
+    """A repeated call: which one, since when, how often it was made, and in which of its periods for the last time."""
+
+    number: str
+    since: float
+    chimes: int = 0
+    period: int = 0
+
+    def period_at(self, now: float) -> int:
+        # A schedule that was saved and restored is a little off, by rounding.
+        return int((now - self.since) / BELL_S + 1e-6)
+
+    def is_overdue(self, now: float) -> bool:
+        return self.period_at(now) > self.period + 1
+
+
 class Board(Struct):
     """The state of a room."""
 
@@ -58,6 +78,7 @@ class Board(Struct):
     log: list[Entry] = []
     armed: dict[str, float] = {}
     """The timers that have not rung yet, and when they are due."""
+    bells: dict[str, Bell] = {}
     owners: dict[str, str] = {}
     members: dict[str, int] = {}
     """The number of everybody's seat."""
@@ -205,6 +226,10 @@ class Ledger(Room[Mark]):
                 number = f"{op.process}/{op.n}"
                 self.state.armed[number] = asyncio.get_running_loop().time() + delay_s
                 self.after(delay_s, self.ring, number)
+            case "bell":
+                name, number = BELLS[op.n % len(BELLS)], f"{op.process}/{op.n}"
+                self.state.bells[name] = Bell(number, asyncio.get_running_loop().time())
+                self.every(BELL_S, self.chime, name, number, name=name)
             case "effect":
                 self.effect("pay", [self.id, op.process, op.n])
             case "own" if player in self.players:
@@ -224,6 +249,26 @@ class Ledger(Room[Mark]):
         is_armed = self.state.armed.pop(number, None) is not None
         self.checker.expect("TIMER", is_armed or self.is_ghost, f"timer {number} of {self.id} rang twice")
         self.enter(self.write(OWN, "", f"ring {number}"), OWN, "")
+
+    def chime(self, name: str, number: str) -> Any:
+        with self.turn():
+            self.chimed(name, number, asyncio.get_running_loop().time())
+
+    def chimed(self, name: str, number: str, now: float) -> None:
+        bell = self.state.bells.get(name)
+        is_right = bell is not None and bell.number == number
+        self.checker.expect("TIMER", is_right or self.is_ghost, f"{name} {number} of {self.id} chimed after its end")
+        if bell is None:
+            return
+        period = bell.period_at(now)
+        is_new = period > bell.period
+        self.checker.expect("TIMER", is_new or self.is_ghost, f"{name} {number} of {self.id} chimed twice in {period}")
+        bell.period = period
+        bell.chimes += 1
+        self.enter(self.write(OWN, "", f"chime {number} in {period}"), OWN, "")
+        if bell.chimes == CHIMES:
+            self.cancel(name)
+            del self.state.bells[name]
 
     def enter(self, at: int, op: Op, ballast: str) -> None:
         self.broadcast(Entered(at, op.process, op.n, ballast))
@@ -250,6 +295,8 @@ class Ledger(Room[Mark]):
         checker.count("rooms recovered")
         seats = {player.id: player.data.seat for player in self.players}
         checker.expect("I2", seats == state.members, f"{self.id} came back with {seats}, not {state.members}")
+        bells = {name for name in BELLS if self.remaining(name) is not None}
+        checker.expect("I2", bells == state.bells.keys(), f"{self.id} came back with {bells}, not {state.bells}")
         owners = {thing: owner.id if (owner := self.owner_of(thing)) else "" for thing in state.owners}
         checker.expect("I2", owners == state.owners, f"in {self.id} owns {owners}, not {state.owners}")
         counts = Counter(entry.player for entry in state.log if entry.player)
@@ -314,6 +361,12 @@ class SlowLedger(Ledger):
         await self.linger()
         with self.turn():
             self.rang(number)
+
+    async def chime(self, name: str, number: str) -> None:
+        now = asyncio.get_running_loop().time()
+        await self.linger()
+        with self.turn():
+            self.chimed(name, number, now)
 
     async def linger(self) -> None:
         await asyncio.sleep(self.game.pace.random() * self.game.options.handler_s)

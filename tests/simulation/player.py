@@ -121,7 +121,7 @@ class Actor:
     def _wish(self) -> str:
         if self.world.options.store is None:
             return ""
-        return self.random.choices(["", "timer", "effect", "own", "close"], [40, 20, 20, 20, 1])[0]
+        return self.random.choices(["", "timer", "bell", "effect", "own", "close"], [40, 10, 10, 20, 20, 1])[0]
 
     async def flush(self, process: Process) -> None:
         """Wait for the acknowledgement of everything."""

@@ -8,12 +8,14 @@ from msgspec.structs import replace
 
 from holdfast.client.channels import Channels
 from holdfast.core.channel import Channel
+from holdfast.core.room_context import Timer
 from holdfast.core.session import NOT_REWOUND, Session
 from holdfast.core.tokens import Lineage, ResumeTokens
 from holdfast.server.admission.handshake import Resumer
 from holdfast.server.durability.record_parts import RecordLists, SpillingList
 from holdfast.server.durability.recovery import Recovery
 from holdfast.server.durability.room_writer import RoomWriter
+from holdfast.server.rooms import timers
 from holdfast.server.rooms.runner import RoomRunner
 from holdfast.server.rooms.timers import RoomTimers
 from tests.simulation.planting import durable_mutant, patched, rollback_mutant
@@ -30,14 +32,40 @@ def timers_are_not_saved() -> Iterator[None]:
 
 @durable_mutant
 def a_timer_that_has_rung_is_still_saved() -> Iterator[None]:
-    def after(timers: RoomTimers, *arguments: Any) -> Any:
-        timer = right(timers, *arguments)
-        every.setdefault(timers, []).append(timer)
+    def add(owner: RoomTimers, *arguments: Any, **options: Any) -> Any:
+        timer = right(owner, *arguments, **options)
+        every.setdefault(owner, []).append(timer)
         return timer
 
     every: dict[RoomTimers, list[Any]] = {}
-    right = RoomTimers.after
-    with patched(RoomTimers, after=after, pending=property(lambda timers: every.get(timers, []))):
+    right = RoomTimers.add
+    with patched(RoomTimers, add=add, pending=property(lambda owner: every.get(owner, []))):
+        yield
+
+
+@durable_mutant
+def missed_calls_are_made_up_for() -> Iterator[None]:
+    with patched(timers, next_due=lambda due_at, every_s, _: due_at + every_s):
+        yield
+
+
+@durable_mutant
+def a_repeated_call_is_saved_as_it_was_first_due() -> Iterator[None]:
+    def _timer(lists: RecordLists, timer: Timer) -> Any:
+        return lists._encoded_timers.get(timer) or right(lists, timer)
+
+    right = RecordLists._timer
+    with patched(RecordLists, _timer=_timer):
+        yield
+
+
+@durable_mutant
+def the_names_of_timers_are_lost_in_a_crash() -> Iterator[None]:
+    def _set_timer(recovery: Recovery, runner: RoomRunner, timer: Any, wait_s: float) -> None:
+        right(recovery, runner, replace(timer, name=""), wait_s)
+
+    right = Recovery._set_timer
+    with patched(Recovery, _set_timer=_set_timer):
         yield
 
 

@@ -36,7 +36,14 @@ MET = (
 # And those with a store.
 MET_DURABLE = (
     *("lives", "batches saved", "commits refused", "rooms recovered", "rooms fenced", "rewound clients", "timers rung"),
-    *("payments", "payments refused", "robberies", "fault: server crash", "fault: server crash in a commit"),
+    *(
+        "bells chimed",
+        "payments",
+        "payments refused",
+        "robberies",
+        "fault: server crash",
+        "fault: server crash in a commit",
+    ),
     *("fault: server crash after a commit", "fault: server stop", "fault: server pause", "fault: disk full"),
     *("fault: disk broken", "fault: commit refused", "fault: commit unknown", "fault: commit slow"),
 )

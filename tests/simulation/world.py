@@ -306,6 +306,8 @@ class World:
         for room in self.server.rooms:
             overdue = {number: due for number, due in room.state.armed.items() if due < self.now() - 1.0}
             self.checker.expect("TIMER", not overdue, f"timers of {room.id} never rang: {overdue}")
+            silent = {name: bell for name, bell in room.state.bells.items() if bell.is_overdue(self.now() - 1.0)}
+            self.checker.expect("TIMER", not silent, f"bells of {room.id} stopped: {silent}")
 
     async def _check_empty(self) -> None:
         """When everybody has gone, nothing is left of them."""

@@ -290,6 +290,7 @@ class RoomLimits:
     turn_s: float = _limit(30.0, "how long one turn may take", "it is cancelled; the message is answered `failed`")
     turns_waiting_max: int = _limit(16_384, "waiting turns of a room", "`throttled`")
     timers_max: int = _limit(4096, "timers of a room", "`Throttled` is raised in the room")
+    timer_name_bytes_max: int = _limit(256, "the name of a timer", "`ValueError` is raised in the room")
     spawned_max: int = _limit(1024, "spawned tasks of a room", "the same")
     # About 3 MB with usual ids.
     objects_max: int = _limit(16_384, "objects of a room, owned by players or the server", "the same, raised by `own`")

@@ -1,6 +1,7 @@
 """`Room`: what a game subclasses. Everything here is the game's; the engine's half is the `RoomContext` behind it."""
 
 from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, get_args, get_origin
 
 from holdfast.core.handlers import Handler, check_room_class, handlers_of
@@ -8,7 +9,7 @@ from holdfast.core.messages import Message, PlayerData, snake_case
 from holdfast.core.ownership import Objects, Orphans
 from holdfast.core.reasons import Reason
 from holdfast.core.recipients import choose, send_latest_to, send_to
-from holdfast.core.room_context import Phase, RoomContext, Timer
+from holdfast.core.room_context import EVERY_S_MIN, Phase, RoomContext, Timer
 from holdfast.core.session import Player, SeatState
 from holdfast.schemas.requests import Update
 
@@ -281,12 +282,35 @@ class Room(Generic[D]):
         """The owner of an object; None for the server's and for unknown ones."""
         return self._holdfast_context.objects.owners.get(object_id)
 
-    def after(self, seconds: float, method: Callable[..., Any], *args: Any) -> Timer:
-        """Call one of this room's methods later, as a turn of its own."""
-        owner: object = getattr(method, "__self__", None)
-        if owner is not self:
+    def after(self, seconds: float, method: Callable[..., Any], *args: Any, name: str = "") -> Timer:
+        """Call one of this room's methods later, as a turn of its own. A named timer replaces the one of that name."""
+        if not _is_method_of(self, method):
             raise TypeError("after() takes a method of this room, as in self.after(5, self.explode, bomb_id)")
-        return self._holdfast_context.commands.after(seconds, method, args)
+        return self._holdfast_context.commands.set_timer(seconds, method, args, name, 0.0)
+
+    def every(self, seconds: float, method: Callable[..., Any], *args: Any, name: str = "") -> Timer:
+        """Call one of this room's methods every so many seconds, each time as a turn of its own; first after that time.
+
+        Calls are never made up for: after a pause there is one, late, and the next one is on schedule.
+        """
+        if not _is_method_of(self, method):
+            raise TypeError("every() takes a method of this room, as in self.every(5, self.send_wave)")
+        if not EVERY_S_MIN <= seconds < inf:
+            raise ValueError(f"every() takes {EVERY_S_MIN} seconds or more; got {seconds!r}")
+        return self._holdfast_context.commands.set_timer(seconds, method, args, name, seconds)
+
+    def cancel(self, name: str) -> bool:
+        """Cancel the timer with this name; False if there is none."""
+        timer = self._holdfast_context.commands.timer_named(name)
+        if timer is not None:
+            timer.cancel()
+        return timer is not None
+
+    def remaining(self, name: str) -> float | None:
+        """The seconds until the timer with this name calls its method; None if there is none."""
+        commands = self._holdfast_context.commands
+        timer = commands.timer_named(name)
+        return max(0.0, timer.due_at - commands.now()) if timer is not None else None
 
     def effect(self, name: str, payload: Any = None) -> None:
         """Have something done outside (a payment, a web hook) once this turn is saved; retried until it succeeds.
@@ -373,6 +397,11 @@ class Room(Generic[D]):
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.id} {self.phase} {self._holdfast_context.seats.used}/{self.max_players}>"
+
+
+def _is_method_of(room: Room[Any], method: Callable[..., Any]) -> bool:
+    owner: object = getattr(method, "__self__", None)
+    return owner is room
 
 
 def _is_data(argument: Any) -> bool:

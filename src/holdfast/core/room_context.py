@@ -16,17 +16,33 @@ if TYPE_CHECKING:
 
 Phase = Literal["lobby", "playing"]
 
+EVERY_S_MIN = 0.001
+"""The shortest time between two calls of `Room.every`: clocks of event loops tick in milliseconds."""
+
 
 class Timer:
-    """A pending `Room.after`."""
+    """A call that a room makes later (`Room.after`), or again and again (`Room.every`)."""
 
-    __slots__ = ("_cancelled", "arguments", "due_at", "is_cancelled", "method", "number")
+    __slots__ = ("_cancelled", "arguments", "due_at", "every_s", "is_cancelled", "method", "name", "number")
 
-    def __init__(self, number: int, due_at: float, method: str, cancelled: Callable[["Timer"], None]) -> None:
+    def __init__(
+        self,
+        number: int,
+        due_at: float,
+        method: str,
+        cancelled: Callable[["Timer"], None],
+        *,
+        name: str = "",
+        every_s: float = 0.0,
+    ) -> None:
         self.number = number
         """Timers of a room are numbered as they are set."""
         self.due_at = due_at
+        """On the server's clock; for a repeated call, the next one."""
         self.method = method
+        self.name = name
+        self.every_s = every_s
+        """The time between two calls; 0: there is only one."""
         self.arguments: list[tuple[str, Any]] = []
         """Those of the call, as they are saved with a durable room."""
         self.is_cancelled = False
@@ -38,6 +54,14 @@ class Timer:
         self._cancelled(self)
 
 
+def next_due(due_at: float, every_s: float, now: float) -> float:
+    """A repeated call that was due is made now: the first time of its schedule that is not over."""
+    missed = int(max(0.0, now - due_at) / every_s)
+    following = due_at + (missed + 1) * every_s
+    # At most once: the division was rounded.
+    return following if following > now else following + every_s
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoomCommands:
     """What the calls of a game do: filled by the server that runs the room."""
@@ -46,7 +70,11 @@ class RoomCommands:
     """Run a hook as a turn of its own, right after the current one."""
     free: Callable[[Seat, Reason, str], None]
     """Free a seat, with all that follows."""
-    after: Callable[[float, Callable[..., Any], tuple[Any, ...]], Timer]
+    set_timer: Callable[[float, Callable[..., Any], tuple[Any, ...], str, float], Timer]
+    """After how long which method is called, with which arguments; the timer's name, and the time between two calls."""
+    timer_named: Callable[[str], Timer | None]
+    now: Callable[[], float]
+    """The time by the timers' clock."""
     spawn: Callable[[Coroutine[Any, Any, Any], Callable[[Any], Any] | None], None]
     effect: Callable[[str, Any], None]
     started: Callable[[], None]

@@ -24,7 +24,7 @@ import base64
 import binascii
 import json
 from collections.abc import Callable, Mapping
-from math import isfinite
+from math import inf, isfinite
 from typing import Any
 
 import msgspec
@@ -45,6 +45,7 @@ from holdfast.core.records import (
     seats_of,
     timers_of,
 )
+from holdfast.core.room_context import EVERY_S_MIN
 from holdfast.core.room_listing import CODE_LENGTH, spelled
 from holdfast.core.tokens import printable
 from holdfast.schemas.player import PlayerFile, SeatRecord, StreamFile
@@ -154,7 +155,7 @@ def _body(body: bytes) -> Any:
 
 def _timer(timer: TimerRecord, due_at: float) -> TimerFile:
     arguments = [{tag: value if tag == "player" else to_json(value)} for tag, value in timer.arguments]
-    return TimerFile(seconds_text(due_at), timer.method, arguments)
+    return TimerFile(seconds_text(due_at), timer.method, arguments, timer.name, timer.every_s)
 
 
 # As text
@@ -237,6 +238,9 @@ def _check(file: RoomFile) -> None:
         if object_id in seen:
             raise NotARoom(f"object {object_id!r} is there twice, and can have one owner only")
         seen.add(object_id)
+    names = [timer.name for timer in file.timers if timer.name]
+    if len(set(names)) < len(names):
+        raise NotARoom(f"timers: two have the same name, and a room has one of each; the names are {sorted(names)}")
 
 
 def _record(file: RoomFile, past: Past, parts: bytes) -> RoomRecord:
@@ -301,7 +305,9 @@ def _stored_timer(number: int, timer: TimerFile) -> TimerRecord:
                 arguments.append(("value", from_json(value, f"{where}.arguments")))
             case _:
                 raise NotARoom(f'{where}.arguments: an argument is {{"value": …}} or {{"player": "its id"}}')
-    return TimerRecord(number, seconds_of(timer.due_at), timer.method, arguments)
+    if timer.every_s and not EVERY_S_MIN <= timer.every_s < inf:
+        raise NotARoom(f"{where}.every_s: it must be {EVERY_S_MIN} or more, or 0 for one call; got {timer.every_s}")
+    return TimerRecord(number, seconds_of(timer.due_at), timer.method, arguments, timer.name, timer.every_s)
 
 
 # Any value as JSON

@@ -109,6 +109,16 @@ class RoomPage(Struct, frozen=True, omit_defaults=True):
     """Why nothing was found, if the search compares a property with a type that it has in no room."""
 
 
+class TimerInfo(Struct, frozen=True, omit_defaults=True):
+    """A pending timer of a room."""
+
+    method: str
+    due_in_s: float
+    name: str = ""
+    every_s: float = 0.0
+    """The time between two calls; 0: there is only one."""
+
+
 class RoomState(Struct, frozen=True):
     """The present contents of a room; values that are not plain data are shown as text."""
 
@@ -118,6 +128,8 @@ class RoomState(Struct, frozen=True):
     attributes: dict[str, Any]
     """The game's attributes of the room."""
     players: list[PlayerState]
+    timers: list[TimerInfo] = []
+    """Those that are pending, in the order in which they were set."""
 
 
 class BroadcastInfo(Struct, frozen=True):
@@ -159,12 +171,15 @@ class ObjectsRecord(Struct, array_like=True, frozen=True):
 
 
 class TimerRecord(Struct, array_like=True, frozen=True):
-    """A pending `after`: when on the room's clock, which method, and its arguments. A player is named by id."""
+    """A pending timer: when on the room's clock, which method, and its arguments. A player is named by id."""
 
     number: int
     due_at: float
     method: str
     arguments: list[tuple[str, Any]]
+    name: str = ""
+    every_s: float = 0.0
+    """The time between two calls; 0: there is only one."""
 
 
 class EffectRecord(Struct, array_like=True, frozen=True):
@@ -235,11 +250,14 @@ class ListingFile(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TimerFile(Struct, frozen=True, forbid_unknown_fields=True):
-    """A pending `after`; an argument is {"value": …}, or {"player": id}."""
+    """A pending timer; an argument is {"value": …}, or {"player": id}."""
 
     due_at: TimeText
     method: str
     arguments: list[dict[str, Any]]
+    name: str = ""
+    every_s: float = 0.0
+    """The time between two calls; 0: there is only one."""
 
 
 FileFormat = Literal["holdfast-room"]

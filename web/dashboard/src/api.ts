@@ -102,6 +102,7 @@ export interface RoomState {
   state: unknown;
   attributes: Record<string, unknown>;
   players: { id: string; seat: string; data: unknown; owned: string[] }[];
+  timers: { method: string; due_in_s: number; name?: string; every_s?: number }[];
 }
 export interface PlayerInfo {
   id: string;

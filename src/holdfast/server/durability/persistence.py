@@ -142,7 +142,8 @@ def _saved_argument(argument: Any, method: str) -> tuple[str, Any]:
         return "value", Raw(msgspec.msgpack.encode(argument))
     except (TypeError, ValueError, OverflowError) as error:
         raise TypeError(
-            f"after(…, {method}): timers of a durable room are saved, and {type(argument).__name__} cannot be: {error}"
+            f"the timer of {method}: timers of a durable room are saved, and {type(argument).__name__} cannot be: "
+            f"{error}"
         ) from None
 
 

@@ -174,7 +174,7 @@ class RecordLists:
         self._objects = SpillingList("@objects", parts, inline_bytes_max=inline_bytes_max)
         self._timers = SpillingList("@timers", parts, inline_bytes_max=inline_bytes_max)
         self._encoded_groups: dict[int, tuple[int, bytes]] = {}
-        self._encoded_timers: dict[Timer, bytes] = {}
+        self._encoded_timers: dict[Timer, tuple[float, bytes]] = {}
         self.saved_seat = self._seats.get
         self.cut_seats = self._seats.cut
 
@@ -199,10 +199,15 @@ class RecordLists:
 
     def cut_timers(self, timers: list[Timer], changes: PartChanges) -> list[Raw]:
         """The same for timers."""
-        known = self._encoded_timers
-        self._encoded_timers = {timer: known.get(timer) or _encode_timer(timer) for timer in timers}
-        return self._timers.cut({timer.number: each for timer, each in self._encoded_timers.items()}, changes)
+        self._encoded_timers = {timer: self._timer(timer) for timer in timers}
+        return self._timers.cut({timer.number: each for timer, (_, each) in self._encoded_timers.items()}, changes)
 
-
-def _encode_timer(timer: Timer) -> bytes:
-    return encode_listed(TimerRecord(timer.number, timer.due_at, timer.method, timer.arguments))
+    def _timer(self, timer: Timer) -> tuple[float, bytes]:
+        known = self._encoded_timers.get(timer)
+        # Only a repeated call changes: the next one is due at another time.
+        if known is not None and known[0] == timer.due_at:
+            return known
+        record = TimerRecord(
+            timer.number, timer.due_at, timer.method, timer.arguments, name=timer.name, every_s=timer.every_s
+        )
+        return timer.due_at, encode_listed(record)

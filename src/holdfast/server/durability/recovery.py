@@ -365,7 +365,8 @@ class Recovery:
         except (TypeError, ValueError, LookupError) as error:
             log.error("a timer is dropped", room=runner.room.id, method=timer.method, error=error)  # noqa: TRY400
             return
-        runner.after(max(0.0, wait_s), method, arguments)
+        # A repeated call that is overdue keeps its schedule.
+        runner.restore_timer(wait_s, method, arguments, timer.name, timer.every_s)
 
     def _age_s(self, room: Room[Any], record: RoomRecord) -> float | None:
         """The age of the state that a room continues from; None if nothing happened since."""

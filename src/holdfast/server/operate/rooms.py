@@ -12,14 +12,14 @@ from holdfast.core.limits import Limits
 from holdfast.core.messages import RESERVED, Message
 from holdfast.core.reasons import Reason
 from holdfast.core.records import describe_player, seconds_until
-from holdfast.core.room import Room, context_of
+from holdfast.core.room import Room
 from holdfast.core.saved_types import Parts
 from holdfast.core.session import PlayerId, SeatState
 from holdfast.schemas.node import EventInfo
 from holdfast.schemas.player import PlayerState, ReservationInfo, SeatInfo
 from holdfast.schemas.projection import project
 from holdfast.schemas.requests import Create, Release, Reserve, Search, Update
-from holdfast.schemas.room import RoomInfo, RoomPage, RoomState
+from holdfast.schemas.room import RoomInfo, RoomPage, RoomState, TimerInfo
 from holdfast.server.context import Context
 from holdfast.server.directory.directory import Directory
 from holdfast.server.rooms.runner import RoomRunner
@@ -127,7 +127,7 @@ class RoomOperations:
             raise Throttled(f"reading the state of this room blocks the server: try again in {pause_s:.1f} s")
         is_read = False
         try:
-            state = self._read_state(runner.room)
+            state = self._read_state(runner)
             is_read = True
         finally:
             ended = self._now()
@@ -135,9 +135,9 @@ class RoomOperations:
                 self._pauses[runner] = ended + _PAUSE * (ended - began)
         return state
 
-    def _read_state(self, room: Room[Any]) -> RoomState:
+    def _read_state(self, runner: RoomRunner) -> RoomState:
         values = _Values(self._limits.state_shown_bytes_max)
-        context = context_of(room)
+        room, context = runner.room, runner.context
         return RoomState(
             room=room.id,
             state=values.plain(self._snapshot(room)),
@@ -155,6 +155,10 @@ class RoomOperations:
                 )
                 for seat in context.seats.occupied
                 for described in [describe_player(seat, self._now(), is_host=seat.player is context.host)]
+            ],
+            timers=[
+                TimerInfo(each.method, seconds_until(each.due_at, self._now()), each.name, each.every_s)
+                for each in runner.timers.pending
             ],
         )
 

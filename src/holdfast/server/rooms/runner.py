@@ -122,7 +122,9 @@ class RoomRunner:
         return RoomCommands(
             follow=self.follow,
             free=self.free,
-            after=self.after,
+            set_timer=self.set_timer,
+            timer_named=self.timers.named,
+            now=self._now,
             spawn=self.timers.spawn,
             effect=self.effect,
             started=self.started,
@@ -538,8 +540,18 @@ class RoomRunner:
         self.entry.apply(request, password)
         self.reservations.offer_seats()
 
-    def after(self, seconds: float, method: Callable[..., Any], args: tuple[Any, ...]) -> Timer:
-        return self.timers.after(seconds, method, args, self.persistence.timer_arguments(method.__name__, args))
+    def set_timer(
+        self, seconds: float, method: Callable[..., Any], args: tuple[Any, ...], name: str, every_s: float
+    ) -> Timer:
+        self.timers.check(name)
+        return self.restore_timer(seconds, method, args, name, every_s)
+
+    def restore_timer(
+        self, seconds: float, method: Callable[..., Any], args: tuple[Any, ...], name: str, every_s: float
+    ) -> Timer:
+        """The same without limits: a timer from the store was within them once."""
+        saved = self.persistence.timer_arguments(method.__name__, args)
+        return self.timers.add(seconds, method, args, saved, name=name, every_s=every_s)
 
     def effect(self, name: str, payload: Any) -> None:
         self._services.outbox.check(name, self.room.id, self.persistence.effects_waiting)

@@ -6,7 +6,7 @@ from typing import Any
 
 from holdfast.core.errors import Refused, Throttled
 from holdfast.core.room import Room
-from holdfast.core.room_context import RoomContext, Timer
+from holdfast.core.room_context import RoomContext, Timer, next_due
 from holdfast.logs import get_logger
 from holdfast.server.rooms.services import RoomServices
 from holdfast.server.rooms.turns import Turns
@@ -34,6 +34,7 @@ class RoomTimers:
         self._failed = failed
         # In the order they were set.
         self._timers: dict[Timer, asyncio.TimerHandle] = {}
+        self._named: dict[str, Timer] = {}
         self._timers_set = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._tick_handle: asyncio.TimerHandle | None = None
@@ -100,27 +101,66 @@ class RoomTimers:
 
     # Timers
 
-    def after(
-        self, seconds: float, method: Callable[..., Any], args: tuple[Any, ...], saved: list[tuple[str, Any]]
-    ) -> Timer:
-        """Call a method later, as a turn; `saved` is what is kept of its arguments."""
-        if len(self._timers) >= self._limits.timers_max:
+    def check(self, name: str) -> None:
+        """Refuse one timer more than a room may have, or a name that is none; a timer of the same name is replaced."""
+        if not isinstance(name, str):
+            raise TypeError(f"timers are named by text; got {name!r}")
+        if (size := len(name.encode())) > (most := self._limits.timer_name_bytes_max):
+            raise ValueError(f"a timer's name of {size} bytes is too long: Limits.timer_name_bytes_max is {most}")
+        if name not in self._named and len(self._timers) >= self._limits.timers_max:
             raise Throttled(f"this room has {len(self._timers)} timers pending; cancel some or raise Limits.timers_max")
+
+    def add(
+        self,
+        seconds: float,
+        method: Callable[..., Any],
+        args: tuple[Any, ...],
+        saved: list[tuple[str, Any]],
+        *,
+        name: str = "",
+        every_s: float = 0.0,
+    ) -> Timer:
+        """Call a method later, as a turn, and then every `every_s` unless that is 0; `saved` is what is kept of its
+        arguments. A timer of the same name is cancelled."""
+        if (former := self._named.get(name)) is not None:
+            former.cancel()
         self._timers_set += 1
-        timer = Timer(self._timers_set, self._now() + seconds, method.__name__, self._cancelled)
+        due_at = self._now() + seconds
+        timer = Timer(self._timers_set, due_at, method.__name__, self._cancelled, name=name, every_s=every_s)
         timer.arguments = saved
-
-        def run() -> Any:
-            self._timers.pop(timer, None)
-            return None if timer.is_cancelled else method(*args)
-
-        take = self._turns.take
-        self._timers[timer] = self._loop.call_later(seconds, take, run, (), self._turn_ended, (method.__name__,))
+        if name:
+            self._named[name] = timer
+        self._wait(timer, method, args)
         return timer
 
+    def _wait(self, timer: Timer, method: Callable[..., Any], args: tuple[Any, ...]) -> None:
+        self._timers[timer] = self._loop.call_at(
+            timer.due_at, self._turns.take, self._run, (timer, method, args), self._turn_ended, (timer.method,)
+        )
+
+    def _run(self, timer: Timer, method: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+        if timer.is_cancelled:
+            return None
+        if timer.every_s:
+            # Only now: while a call waits for its turn, the next one is not due.
+            timer.due_at = next_due(timer.due_at, timer.every_s, self._now())
+            self._wait(timer, method, args)
+        else:
+            self._forget(timer)
+        return method(*args)
+
     def _cancelled(self, timer: Timer) -> None:
-        if (handle := self._timers.pop(timer, None)) is not None:
+        if (handle := self._forget(timer)) is not None:
             handle.cancel()
+
+    def _forget(self, timer: Timer) -> asyncio.TimerHandle | None:
+        if timer.name and self._named.get(timer.name) is timer:
+            del self._named[timer.name]
+        return self._timers.pop(timer, None)
+
+    def named(self, name: str) -> Timer | None:
+        """The timer with this name, if it is pending."""
+        return self._named.get(name)
 
     @property
     def pending(self) -> list[Timer]:

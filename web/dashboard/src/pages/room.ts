@@ -170,6 +170,9 @@ function pictured(room: RoomState): Record<string, unknown> {
   if (room.state !== null) {
     shown.state = room.state;
   }
+  if (room.timers.length > 0) {
+    shown.timers = room.timers;
+  }
   Object.assign(shown, room.attributes);
   shown.players = Object.fromEntries(
     room.players.map((each) => [each.id, each.owned.length > 0 ? { data: each.data, owns: each.owned } : each.data]),
