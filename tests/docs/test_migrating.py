@@ -68,7 +68,8 @@ ROWS = ROW.findall(TEXT)
 # What a game that comes from elsewhere calls, or is called with.
 CALLS = """
     CreateGameSession SearchGameSessions DescribeGameSessions UpdateGameSession TerminateGameSession IdempotencyToken
-    FilterExpression SortExpression hasAvailablePlayerSessions maximumSessions creationTimeMillis NextToken PlayerSessionCreationPolicy CreatePlayerSession CreatePlayerSessions
+    FilterExpression SortExpression NextToken PlayerSessionCreationPolicy CreatePlayerSession CreatePlayerSessions
+    hasAvailablePlayerSessions maximumSessions creationTimeMillis
     AcceptPlayerSession RemovePlayerSession DescribePlayerSessions StartGameSessionPlacement
     DescribeGameSessionPlacement StopGameSessionPlacement CreateGameSessionQueue PlayerLatencyPolicies
     ProcessReady HealthCheck OnProcessTerminate ProcessEnding OnStartGameSession ActivateGameSession OnUpdateGameSession
