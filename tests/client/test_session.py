@@ -10,6 +10,7 @@ from holdfast import Auth, Invalid, Message, Outcome, Reason, Server, SessionEnd
 from holdfast.events import Ended
 from holdfast.transports.port import DialError
 from tests.client.game import Said, Say, connect, echo, seated, serve, soon, texts, url_of
+from tests.log_lines import line_of
 
 # Connecting
 
@@ -102,6 +103,43 @@ async def test_a_body_that_does_not_fit_its_type_arrives_as_plain_data(server: S
         await room.send(Say("hello"))
 
         assert await soon(room.receive()) == Untyped("said", {"text": "hello"})
+
+
+async def test_a_type_that_was_forgotten_is_named_in_a_warning_once(
+    server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with seated(server, messages=[]) as (_, room):
+        for text in ("one", "two"):
+            await room.send(Say(text))
+            await soon(room.receive())
+        assert room.unconfirmed == []
+
+    warned = [line_of(record) for record in caplog.records if record.name == "holdfast.client"]
+    problem = "its class is missing in connect(url, messages=[…])"
+    assert warned == [("a message arrives as Untyped", {"type": "said", "problem": problem})]
+
+
+async def test_a_body_that_does_not_fit_is_named_with_what_is_wrong(
+    server: Server, caplog: pytest.LogCaptureFixture
+) -> None:
+    class Number(Message):
+        wire_name = "said"
+        text: int
+
+    async with seated(server, messages=[Number]) as (_, room):
+        await room.send(Say("hello"))
+        await soon(room.receive())
+
+    assert "it does not fit its class: Expected `int`, got `str` - at `$.text`" in caplog.text
+
+
+async def test_a_client_that_lists_untyped_is_not_warned(server: Server, caplog: pytest.LogCaptureFixture) -> None:
+    async with seated(server, messages=[Untyped]) as (_, room):
+        await room.send(Say("hello"))
+
+        assert await soon(room.receive()) == Untyped("said", {"text": "hello"})
+
+    assert not [record for record in caplog.records if record.name == "holdfast.client"]
 
 
 async def test_a_credential_makes_the_same_player_again(server: Server) -> None:

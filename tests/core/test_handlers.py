@@ -1,6 +1,5 @@
 """`@on(Move)`: which method handles which message, and what a mistake is answered with."""
 
-from collections.abc import Callable
 from typing import Any, ClassVar
 
 import pytest
@@ -11,6 +10,7 @@ from holdfast.core.messages import Message, MessageRefused, SeatLeft
 from holdfast.core.room import Room, room_handlers
 from holdfast.core.session import Player
 from tests.cases import every_case
+from tests.core import postponed
 from tests.core.samples import Hero
 
 
@@ -61,6 +61,92 @@ def test_a_handler_decodes_its_message_from_every_encoding_of_the_wire(codec: Co
     assert room_handlers(Arena)["jump"].decoders[codec].decode(body) == Jump(3)
 
 
+# The type of the annotation
+
+
+def test_without_a_type_it_is_that_of_the_annotation() -> None:
+    class Plain(Room[Hero]):
+        @on
+        def moved(self, player: Player[Hero], move: Move) -> None: ...
+
+        @on()
+        async def jumped(self, player: Player[Hero], jump: Jump) -> None: ...
+
+    class Court(Room[Hero]):
+        @on(role="gm")
+        def moved(self, player: Player[Hero], move: Move) -> None: ...
+
+    assert {name: handler.message_type for name, handler in room_handlers(Plain).items()} == {
+        "move": Move,
+        "jump": Jump,
+    }
+    assert room_handlers(Court)["move"].role == "gm"
+
+
+def test_an_annotation_may_be_text_and_name_what_only_type_checkers_import_beside_it() -> None:
+    class Quoted(Room[Hero]):
+        class Duck(Message):
+            pass
+
+        @on
+        def moved(self, player: "NeverImported", move: "Move") -> "NeverImported": ...  # type: ignore[name-defined]  # noqa: F821 - as it says
+
+        @on
+        def ducked(self, player: Player[Hero], duck: "Duck") -> None: ...
+
+    assert room_handlers(Quoted)["move"].message_type is Move
+    assert room_handlers(Quoted)["duck"].message_type is Quoted.Duck
+    assert {name: handler.message_type for name, handler in room_handlers(postponed.Postponed).items()} == {
+        "step": postponed.Step,
+        "hop": postponed.Hop,
+    }
+
+
+def test_a_method_that_overrides_a_handler_need_not_repeat_the_annotation() -> None:
+    class Base(Room[Hero]):
+        @on
+        def moved(self, player: Player[Hero], move: Move) -> None: ...
+
+    class Derived(Base):
+        def moved(self, player: Any, move: Any) -> None: ...
+
+    assert room_handlers(Derived)["move"].method is Derived.moved
+
+
+def _unannotated(self: Any, player: Any, move) -> None: ...  # type: ignore[no-untyped-def]
+
+
+def _too_short(self: Any, player: Any) -> None: ...
+
+
+def _unknown(self: Any, player: Any, move: "Nowhere") -> None: ...  # type: ignore[name-defined]  # noqa: F821 - as it says
+
+
+def _plain(self: Any, player: Any, move: int) -> None: ...
+
+
+def _either(self: Any, player: Any, move: Move | Jump) -> None: ...
+
+
+def _reserved(self: Any, player: Any, left: SeatLeft) -> None: ...
+
+
+@every_case(
+    "method, error",
+    [
+        (_unannotated, r"Arena.moved .*does not say which message it takes: .*or write @on\(Move\)"),
+        (_too_short, r"Arena.moved .*does not say which message it takes"),
+        (_unknown, r"Arena.moved .*annotation 'Nowhere' cannot be resolved \(name 'Nowhere' is not defined\)"),
+        (_plain, r"Arena.moved: @on takes a Message class, as in @on\(Move\); got <class 'int'>"),
+        (_either, r"Arena.moved: @on takes a Message class"),
+        (_reserved, r"Arena.moved: SeatLeft is Holdfast's own message"),
+    ],
+)
+def test_an_annotation_that_names_no_message_is_refused_when_the_class_is_made(method: Any, error: str) -> None:
+    with pytest.raises(TypeError, match=error):
+        type("Arena", (Room,), {"moved": on(method)})
+
+
 # Inheritance
 
 
@@ -104,15 +190,6 @@ def test_handlers_may_come_from_a_mixin() -> None:
 def test_on_takes_a_message_class_and_nothing_else(mistake: Any) -> None:
     with pytest.raises(TypeError, match=r"@on takes a Message class, as in @on\(Move\)"):
         on(mistake)
-
-
-def test_on_without_a_message_says_how_it_is_written() -> None:
-    undecorated: Callable[..., Any] = on
-
-    with pytest.raises(TypeError, match=r"@on\(Move\)"):
-
-        @undecorated
-        def moved(self: Any, player: Any, move: Move) -> None: ...
 
 
 @pytest.mark.parametrize("reserved", [MessageRefused, SeatLeft])

@@ -16,14 +16,21 @@ def test_a_room_is_called_by_its_class_name_in_snake_case() -> None:
 
 
 def test_a_room_may_choose_its_kind_and_its_subclass_has_its_own() -> None:
-    class Chess(Room[Hero]):
-        kind = "chess-960"
+    class Chess(Room[Hero], kind="chess-960"):
+        pass
 
     class BlitzChess(Chess):
         pass
 
     assert Chess.kind == "chess-960"
     assert BlitzChess.kind == "blitz_chess"
+
+
+def test_a_kind_may_also_be_an_attribute() -> None:
+    class Chess(Room[Hero]):
+        kind = "chess-960"
+
+    assert Chess.kind == "chess-960"
 
 
 def test_the_players_data_type_is_the_one_in_the_brackets() -> None:

@@ -17,6 +17,11 @@ export class Emitter {
     };
   }
 
+  /** Whether anybody listens for this, or ever has. */
+  knows(name: string): boolean {
+    return this.#listeners.has(name);
+  }
+
   emit(name: string, ...told: unknown[]): void {
     for (const listener of [...(this.#listeners.get(name) ?? [])]) {
       try {

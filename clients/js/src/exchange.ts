@@ -34,6 +34,8 @@ interface Waiter {
 
 // An application that sends without waiting, while nothing gets through, must not fill the memory.
 const WAITERS_MAX = 4096;
+// A server that makes names up must not fill the console.
+const UNHEARD_MAX = 64;
 // How long to wait before looking again whether a slow link has caught up.
 const CONGESTED_S = 0.05;
 // A disk that was full may have room again.
@@ -45,6 +47,7 @@ export class Exchange {
   #answered = new Map<number, Answered>();
   readonly #posts = new Map<string, [ClientRequest, Answered]>();
   readonly #waiters = new Set<Waiter>();
+  readonly #unheard = new Set<string>();
   /** Whether it was us who ended it. */
   isClosedHere = false;
   #end: HoldfastError | null = null;
@@ -87,6 +90,13 @@ export class Exchange {
   }
 
   // What rooms and requests need
+
+  /** A message was handed out and nobody listens for its type: say so, once. Holdfast's own may be passed over. */
+  unheard(type: string): void {
+    if (type.startsWith("holdfast.") || this.#unheard.has(type) || this.#unheard.size >= UNHEARD_MAX) return;
+    this.#unheard.add(type);
+    console.warn(`holdfast: a "${type}" came and nobody listens: is a room.on("${type}", …) missing?`);
+  }
 
   /** Wait until something is true; first come, first served. Throws `SessionEnded` if the session ends first. */
   until(holds: () => boolean): Promise<void> {

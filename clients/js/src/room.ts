@@ -182,6 +182,7 @@ export class ClientRoom<M extends Described = AnyMessages> {
   }
 
   #emit(type: string, body: unknown): void {
+    if (!this.#emitter.knows(type) && !this.#emitter.knows("*")) this.#exchange.unheard(type);
     this.#emitter.emit(type, body, type);
     this.#emitter.emit("*", body, type);
   }

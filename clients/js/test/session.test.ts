@@ -100,6 +100,27 @@ test("a listener that throws harms neither the next message nor the next listene
   expect(failed).toHaveBeenCalledTimes(2);
 });
 
+test("a type of message that nobody ever listened for is named once", async () => {
+  const { room } = await server.seated();
+  const off = room.on("moved", () => {});
+  off();
+
+  await server.last.say(data(1, "moved", {}), data(2, "said", {}), data(3, "holdfast.host", { player: "ada" }));
+  await server.last.say(data(4, "said", {}), data(5, "moved", {}));
+
+  expect(console.warn).toHaveBeenCalledOnce();
+  expect(console.warn).toHaveBeenCalledWith(expect.stringContaining('"said"'));
+});
+
+test("a page that listens for everything is told of everything", async () => {
+  const { room } = await server.seated();
+  room.on("*", () => {});
+
+  await server.last.say(data(1, "said", {}));
+
+  expect(console.warn).not.toHaveBeenCalled();
+});
+
 test("what is sent is taken as it is then, and goes out in order with this turn", async () => {
   const { room } = await server.seated();
   const body = { x: 1 };

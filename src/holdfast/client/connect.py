@@ -72,7 +72,7 @@ class connect:  # noqa: N801 - reads as a verb: `async with holdfast.connect(url
     refuses us. With a saved session, a server that does not answer is tried again for `give_up_s`. A connection that is
     lost later is replaced, and the session resumed, without a word; see `on_drop`.
 
-    - `messages`: the types that rooms send; others arrive as `Untyped`.
+    - `messages`: the types that rooms send; others arrive as `Untyped`, and are named once in a warning.
     - `auth`: how to sign in; a new guest if you say nothing, a known one with `Auth("guest", credential)`.
     - `saved`: where to keep the session, so that it outlives this process: a file's path, or a `SessionStorage` of your
       own. If there is one, go on with it; if that is gone, sign in with `auth`, or as the same guest as before.

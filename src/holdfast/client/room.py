@@ -14,9 +14,15 @@ from holdfast.core.codec import DECODE_ERRORS, BodyDecoder, Codec
 from holdfast.core.errors import Invalid, NotSeated, ProtocolError, Refused
 from holdfast.core.messages import RESERVED, HostChanged, Message, MessageRefused, RoomUpdated, SeatLeft, Untyped
 from holdfast.core.reasons import Reason
+from holdfast.logs import get_logger
 from holdfast.schemas.frames import Latest
 from holdfast.schemas.requests import Leave, Update
 from holdfast.schemas.room import JoinPolicy, RoomInfo, Visibility
+
+log = get_logger("holdfast.client")
+
+# A server that makes names up must not fill the log.
+_WARNED_MAX = 64
 
 
 class Resynced(Message):
@@ -136,7 +142,11 @@ class MessageTypes:
 
     def __init__(self, codec: Codec, message_types: Iterable[type[Message]]) -> None:
         self._decoders: dict[str, BodyDecoder] = {}
-        known: list[type[Message]] = [MessageRefused, SeatLeft, RoomUpdated, HostChanged, *message_types]
+        listed = dict.fromkeys(message_types)
+        # A client that lists it means to read the others that way.
+        self._warns = Untyped not in listed
+        self._warned: set[str] = set()
+        known: list[type[Message]] = [MessageRefused, SeatLeft, RoomUpdated, HostChanged, *listed]
         for kind in dict.fromkeys(known):
             if kind.wire_name in self._decoders:
                 raise Invalid(f"two types of messages are called {kind.wire_name!r}: set `wire_name` on one of them")
@@ -144,20 +154,37 @@ class MessageTypes:
         self._any = codec.body_decoder(Any)
 
     def message(self, name: str, body: Raw) -> Message:
-        """The typed message; `Untyped` if its type is unknown or its body does not fit the type."""
-        decoder = self._decoders.get(name)
+        """A message that came; `Untyped`, with a warning, if its type is not listed or its body does not fit it."""
         try:
-            if decoder is not None:
-                try:
-                    message: Message = decoder.decode(body)
-                except msgspec.ValidationError:
-                    if name.startswith(RESERVED):
-                        raise
-                else:
-                    return message
-            return Untyped(name, self._any.decode(body))
+            message, problem = self._decoded(name, body)
         except DECODE_ERRORS as error:
             raise ProtocolError(f"the body of a {name!r} cannot be read: {error}") from None
+        if problem and self._warns:
+            self._warn(name, problem)
+        return message
+
+    def _warn(self, name: str, problem: str) -> None:
+        """Once for each type; names of Holdfast's own are a newer server's, and not the game's to list."""
+        if not name.startswith(RESERVED) and name not in self._warned and len(self._warned) < _WARNED_MAX:
+            self._warned.add(name)
+            log.warning("a message arrives as Untyped", type=name, problem=problem)
+
+    def sent(self, name: str, body: Raw) -> Message:
+        """A message of ours: typed if the room may send it, too."""
+        return self._decoded(name, body)[0]
+
+    def _decoded(self, name: str, body: Raw) -> tuple[Message, str]:
+        """The message, and why it is not typed."""
+        decoder = self._decoders.get(name)
+        problem = "its class is missing in connect(url, messages=[…])"
+        if decoder is not None:
+            try:
+                return decoder.decode(body), ""
+            except msgspec.ValidationError as error:
+                if name.startswith(RESERVED):
+                    raise
+                problem = f"it does not fit its class: {error}"
+        return Untyped(name, self._any.decode(body)), problem
 
 
 class Unconfirmed(NamedTuple):
@@ -244,7 +271,7 @@ class ClientRoom:
         """The messages that were sent and not accepted yet, with their numbers. They are on their way by themselves."""
         kept = self._stream.kept_messages()
         numbered = enumerate(kept, self._stream.last_seq - len(kept) + 1)
-        return [Unconfirmed(number, self._types.message(name, Raw(body))) for number, (name, body) in numbered]
+        return [Unconfirmed(number, self._types.sent(name, Raw(body))) for number, (name, body) in numbered]
 
     @property
     def received(self) -> int:

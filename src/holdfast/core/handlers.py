@@ -8,18 +8,19 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from types import FunctionType
-from typing import Any, TypeVar, get_type_hints
+from types import FunctionType, SimpleNamespace
+from typing import Any, TypeVar, get_type_hints, overload
 
 from holdfast.core.codec import CODECS, BodyDecoder, Codec
 from holdfast.core.messages import RESERVED, Message
 from holdfast.core.nesting import bounded_decoders, can_nest, has_text_keys
 
-M = TypeVar("M", bound=Message)
 F = TypeVar("F", bound=Callable[..., Any])
 
-# Where `@on` leaves the message type and the role on a method.
+# Where `@on` leaves its `_Mark` on a method.
 _MARK = "__holdfast_on__"
+# In the place of a message type: the one that the method's annotation names.
+_ANNOTATED: Any = object()
 
 # Hooks whose answer is needed at once.
 _NEVER_ASYNC = ("heir", "snapshot", "restore")
@@ -45,38 +46,65 @@ class Handler:
     """Whether a body can be nested arbitrarily deep."""
 
 
-def on(message_type: type[M], *, role: str | None = None) -> Callable[[F], F]:
-    """Mark a method of a room as the handler of a message: `def moved(self, player, move)`.
+@dataclass(frozen=True, slots=True)
+class _Mark:
+    """The arguments of `@on`."""
 
-    With a role, as in `@on(Kick, role="gm")`, only players who have it may send the message; others are refused.
+    message_type: type[Message]
+    """`_ANNOTATED` until the class is made: an annotation may be text that cannot be resolved earlier."""
+    role: str
+
+
+@overload
+def on(message_type: type[Message], /, *, role: str | None = None) -> Callable[[F], F]: ...
+@overload
+def on(*, role: str | None = None) -> Callable[[F], F]: ...
+@overload
+def on(method: F, /) -> F: ...
+def on(marked: Any = _ANNOTATED, /, *, role: str | None = None) -> Any:
+    """Mark a method of a room as the handler of a message: `@on` before `def moved(self, player, move: Move)`.
+
+    The message's type is that of the annotation, or the one in brackets: `@on(Move)`. With a role, as in
+    `@on(role="gm")`, only players who have it may send the message; others are refused.
     """
-    if not isinstance(message_type, type) or not issubclass(message_type, Message):  # type: ignore[redundant-expr]
-        raise TypeError(f"@on takes a Message class, as in @on(Move); got {message_type!r}")
-    if message_type.wire_name.startswith(RESERVED):
-        raise TypeError(f"{message_type.__name__} is Holdfast's own message and cannot be handled by a room")
     if role is not None and (not isinstance(role, str) or not role):  # type: ignore[redundant-expr]
-        raise TypeError(f'role= takes the name of a role, as in @on({message_type.__name__}, role="gm"); got {role!r}')
+        raise TypeError(f'role= takes the name of a role, as in @on(Move, role="gm"); got {role!r}')
+    if callable(marked) and not isinstance(marked, type):
+        return _marked(marked, _Mark(_ANNOTATED, ""))
+    mark = _Mark(marked if marked is _ANNOTATED else _message_type(marked), role or "")
+    return lambda method: _marked(method, mark)
 
-    def mark(method: F) -> F:
-        if is_handler(method):
-            raise TypeError(f"{method.__name__} is already marked with @on: write one method per message")
-        setattr(method, _MARK, (message_type, role or ""))
-        return method
 
-    return mark
+def _marked(method: F, mark: _Mark) -> F:
+    if is_handler(method):
+        raise TypeError(f"{method.__name__} is already marked with @on: write one method per message")
+    setattr(method, _MARK, mark)
+    return method
+
+
+def _message_type(given: Any) -> type[Message]:
+    """A type that a room can handle; `TypeError` if it is none."""
+    if not isinstance(given, type) or not issubclass(given, Message):
+        raise TypeError(f"@on takes a Message class, as in @on(Move); got {given!r}")
+    if given.wire_name.startswith(RESERVED):
+        raise TypeError(f"{given.__name__} is Holdfast's own message and cannot be handled by a room")
+    return given
 
 
 def handlers_of(cls: type) -> dict[str, Handler]:
     """The handlers of a room class by wire name; a subclass's method overrides its base's, marked or not."""
     found: dict[str, Handler] = {}
     for attribute in dir(cls):
-        # The mark of the method, or of the method that it overrides.
-        marks = (getattr(base.__dict__.get(attribute), _MARK, None) for base in cls.__mro__)
-        mark = next((mark for mark in marks if mark is not None), None)
+        # The method, or the one that it overrides.
+        methods = (base.__dict__.get(attribute) for base in cls.__mro__)
+        marked = next((method for method in methods if is_handler(method)), None)
         method = getattr(cls, attribute, None)
-        if mark is None or not callable(method):
+        if marked is None or not callable(method):
             continue
-        message_type, role = mark
+        mark: _Mark = getattr(marked, _MARK)
+        message_type = mark.message_type
+        if message_type is _ANNOTATED:
+            message_type = _annotated_type(cls, attribute, marked)
         name = message_type.wire_name
         if name in found:
             raise TypeError(
@@ -84,8 +112,37 @@ def handlers_of(cls: type) -> dict[str, Handler]:
             )
         check_parameters(cls, attribute, method, ("player", name))
         decoders = {codec: codec.body_decoder(message_type) for codec in CODECS.values()}
-        found[name] = Handler(message_type, method, decoders, role, can_nest(message_type))
+        found[name] = Handler(message_type, method, decoders, mark.role, can_nest(message_type))
     return found
+
+
+def _annotated_type(cls: type, name: str, method: Any) -> type[Message]:
+    """The message type in a handler's annotation."""
+    parameters = list(inspect.signature(method).parameters.values())
+    # After `self` and `player`.
+    parameter = parameters[2] if len(parameters) > 2 else None  # noqa: PLR2004 - see above
+    if parameter is None or parameter.annotation is parameter.empty:
+        raise TypeError(
+            f"{cls.__name__}.{name} is marked with @on and does not say which message it takes: annotate it, as in "
+            f"`def {name}(self, player: Player, move: Move)`, or write @on(Move)"
+        )
+    try:
+        return _message_type(annotation_of(cls, method, parameter.name))
+    except (NameError, AttributeError, SyntaxError) as error:
+        raise TypeError(
+            f"{cls.__name__}.{name} is marked with @on, and its annotation {parameter.annotation!r} cannot be resolved "
+            f"({error}): define the message before the room, at the top of a module, or write @on(…) with it"
+        ) from None
+    except TypeError as error:
+        raise TypeError(f"{cls.__name__}.{name}: {error}") from None
+
+
+def annotation_of(cls: type, method: Any, name: str) -> Any:
+    """One annotation of a method, resolved if it is text; whatever that raises if it cannot be."""
+    function = inspect.unwrap(method)
+    # Only this one: the others may name what is imported for type checkers alone.
+    annotated = SimpleNamespace(__annotations__={name: function.__annotations__[name]})
+    return get_type_hints(annotated, function.__globals__, dict(vars(cls)))[name]
 
 
 def is_handler(method: Any) -> bool:

@@ -40,7 +40,7 @@ class Room(Generic[D]):
     """One running game. Set the class attributes, write the hooks you need, mark handlers with `@on`."""
 
     kind: ClassVar[str]
-    """The room's name for clients: the class's name in snake case unless you set it."""
+    """The room's name for clients: the class's name in snake case, or that of `class Arena(Room, kind="duel")`."""
 
     max_players: int = 16
     """Seats. Reserved and held ones count."""
@@ -91,11 +91,13 @@ class Room(Generic[D]):
     _holdfast_data_type: ClassVar[type[PlayerData]] = PlayerData
     _holdfast_context: RoomContext
 
-    def __init_subclass__(cls, **options: Any) -> None:
+    def __init_subclass__(cls, *, kind: str | None = None, **options: Any) -> None:
         super().__init_subclass__(**options)
         check_room_class(cls, Room)
         cls._holdfast_handlers = handlers_of(cls)
-        if "kind" not in cls.__dict__:
+        if kind is not None:
+            cls.kind = kind
+        elif "kind" not in cls.__dict__:
             cls.kind = snake_case(cls.__name__)
         for base in getattr(cls, "__orig_bases__", ()):
             origin, arguments = get_origin(base), get_args(base)
