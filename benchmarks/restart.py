@@ -104,7 +104,7 @@ class Client:
         session = await holdfast.connect(
             url, messages=[Count], retry_first_s=waits.first_s, retry_longest_s=waits.longest_s
         )
-        session.on_resume = self._resumed
+        session.on_resume(self._resumed)
         room = await session.join_or_create("hall")
         await room.send(Count(1))
         await room.receive()

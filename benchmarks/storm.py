@@ -165,7 +165,7 @@ class Client:
     async def begin(self) -> None:
         """Sign in and take a seat."""
         self._session = await holdfast.connect(self._url, messages=[Count], limits=PATIENT)
-        self._session.on_resume = self._resumed
+        self._session.on_resume(self._resumed)
         self._room = await self._session.join_or_create("hall")
 
     def cut(self) -> None:

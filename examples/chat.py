@@ -43,7 +43,7 @@ async def main() -> None:
     async with Server([Chat], listen=[WebSocket(port=0)]) as server:
         url = server.url
         async with holdfast.connect(url, messages=[Said]) as ada, holdfast.connect(url, messages=[Said]) as bo:
-            bo.on_resume = lambda outcome: print(f"   bo is back: {outcome.kind}, {outcome.replayed} replayed")
+            bo.on_resume(lambda outcome: print(f"   bo is back: {outcome.kind}, {outcome.replayed} replayed"))
             adas_room = await ada.join_or_create("chat")
             bos_room = await bo.join_or_create("chat")
 

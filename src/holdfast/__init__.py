@@ -1,6 +1,7 @@
 """Holdfast: the session layer for multiplayer games. Connections break; sessions don't."""
 
 from holdfast.client.connect import connect
+from holdfast.client.listeners import Drop
 from holdfast.client.room import ClientRoom, Resynced, Unconfirmed
 from holdfast.client.saved import SessionFile, SessionStorage
 from holdfast.client.session import ClientSession, RoomList
@@ -68,6 +69,7 @@ __all__ = [
     "ClientRoom",
     "ClientSession",
     "Conflict",
+    "Drop",
     "Duplicate",
     "Effect",
     "Expired",

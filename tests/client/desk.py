@@ -83,9 +83,11 @@ async def visit(desk: Desk, **options: Any) -> AsyncIterator[ClientSession]:
 async def until_back(session: ClientSession, desk: Desk) -> Outcome:
     """Lose the connection, and wait for the next one."""
     told: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-    session.on_resume = told.set_result
+    session.on_resume(told.set_result)
     desk.link.lose()
-    return await told
+    outcome = await told
+    session.on_resume.remove(told.set_result)
+    return outcome
 
 
 async def answered(work: Awaitable[Any], desk: Desk, result: Any) -> Any:

@@ -132,10 +132,10 @@ async def soon(work: Awaitable[T]) -> T:
 async def until_back(session: ClientSession, cause: Callable[[], Any]) -> Outcome:
     """Do what costs a client its connection; the outcome it is told."""
     told: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-    session.on_resume = told.set_result
+    session.on_resume(told.set_result)
     cause()
     outcome = await soon(told)
-    session.on_resume = None
+    session.on_resume.remove(told.set_result)
     return outcome
 
 

@@ -14,6 +14,10 @@ class Hit(Message):
     number: int
 
 
+class Miss(Message):
+    pass
+
+
 class Mailbox:
     """An inbox, and what it said was processed."""
 
@@ -25,6 +29,9 @@ class Mailbox:
     def put(self, *numbers: int) -> None:
         for number in numbers:
             self._put(Hit(number))
+
+    def put_miss(self) -> None:
+        self._put(Miss())
 
     def put_latest(self, *numbers: int) -> None:
         for number in numbers:
@@ -44,8 +51,8 @@ class Mailbox:
     def _arrived(self, seq: int) -> Arrived:
         return Arrived("s1", 1, 1, seq, "", Raw(b""))
 
-    def read(self) -> Any:
-        message = self.inbox.next()
+    def read(self, message_type: type[Message] = Message) -> Any:
+        message = self.inbox.next(message_type)
         return message.number if isinstance(message, Hit) else message
 
 
@@ -84,6 +91,58 @@ def test_a_message_is_processed_when_the_next_is_asked_for(mailbox: Mailbox) -> 
     story = [(mailbox.read(), list(mailbox.processed)) for _ in range(3)]
 
     assert story == [(1, []), (2, [1]), (None, [1, 2])]
+
+
+# One type before the others
+
+
+def test_one_type_is_read_before_the_others_which_stay_in_their_order(mailbox: Mailbox) -> None:
+    mailbox.put(1)
+    mailbox.put_miss()
+    mailbox.put_latest(2)
+    mailbox.put_miss()
+    mailbox.put(3)
+
+    assert [mailbox.read(Miss) for _ in range(3)] == [Miss(), Miss(), None]
+    assert mailbox.inbox.take() == [Hit(1), Hit(2), Hit(3)]
+
+
+def test_a_message_that_was_read_early_is_processed_when_those_before_it_are(mailbox: Mailbox) -> None:
+    mailbox.put(1, 2)
+    mailbox.put_miss()
+    mailbox.put(4)
+
+    story = [(mailbox.read(each), list(mailbox.processed)) for each in (Miss, Hit, Hit, Hit, Hit)]
+
+    assert story == [(Miss(), []), (1, []), (2, [1]), (4, [1, 3]), (None, [1, 3, 4])]
+
+
+def test_the_end_is_processed_after_what_was_read_early(mailbox: Mailbox) -> None:
+    mailbox.put(1)
+    mailbox.put_miss()
+    mailbox.read(Miss)
+    mailbox.kick()
+
+    assert mailbox.inbox.take() == [Hit(1)]
+    assert mailbox.processed == []
+    mailbox.inbox.acknowledge()
+    assert mailbox.processed == [2, 3]
+
+
+def test_what_was_read_early_is_forgotten_when_the_stream_begins_anew(mailbox: Mailbox) -> None:
+    mailbox.put(1)
+    mailbox.put_miss()
+    mailbox.read(Miss)
+
+    mailbox.restart()
+    mailbox.put_miss()
+    assert mailbox.read(Miss) == Miss()
+    assert mailbox.read(Hit) is None
+    assert mailbox.processed == []
+    assert mailbox.inbox.take() == [Resynced()]
+    mailbox.inbox.acknowledge()
+
+    assert mailbox.processed == [1]
 
 
 def test_what_was_taken_is_processed_when_more_is_asked_for(mailbox: Mailbox) -> None:

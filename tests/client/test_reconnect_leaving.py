@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from holdfast import ClientSession, Outcome, SessionEnded
+from holdfast import ClientSession, Drop, Outcome, SessionEnded
 from holdfast.client.journal import replayed
+from holdfast.core.backoff import FIRST_S
 from holdfast.core.reasons import Reason
 from holdfast.schemas.frames import Bye, Hello
 from holdfast.testing import MemoryStorage, run
@@ -108,37 +109,100 @@ async def test_an_exception_in_the_block_closes_the_session_and_comes_through() 
     assert others() == set()
 
 
-# Callbacks
+# Listeners
 
 
 @in_virtual_time
-async def test_a_callback_that_fails_is_logged_and_harms_nothing(caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_listener_that_fails_is_logged_and_harms_neither_the_session_nor_the_next_listener(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     def fail(*_: Any) -> None:
         raise ZeroDivisionError
 
+    told: list[Any] = []
     server = FakeServer([welcome(), 1.0, CUT], [welcome(outcome="resumed")])
     session = await connect(server)
-    session.on_drop = session.on_resume = fail
+    session.on_drop(fail)
+    session.on_drop(told.append)
+    session.on_resume(fail)
 
     with caplog.at_level(logging.ERROR):
         await asyncio.sleep(5.0)
 
     assert session.connected
-    assert caplog.text.count("a callback of the session failed") == 2
+    assert caplog.text.count("a listener failed") == 2
+    assert len(told) == 1
     await session.close()
 
 
 @in_virtual_time
-async def test_callbacks_can_be_set_before_the_session_is_open() -> None:
+async def test_listeners_that_connect_is_given_hear_of_the_first_connection() -> None:
     first = await connect(FakeServer([welcome()]))
     state = await suspended(first)
-    told: list[Outcome] = []
-    connecting = connect(FakeServer([welcome(outcome="resumed")]), saved=storage_of(state))
-    connecting.session.on_resume = told.append
+    told: list[Any] = []
+    server = FakeServer(REFUSED, [welcome(outcome="resumed")])
+    connecting = connect(
+        server,
+        saved=storage_of(state),
+        on_resume=told.append,
+        on_reconnecting=told.append,
+        on_drop=told.append,
+        on_close=told.append,
+    )
 
     async with connecting as session:
         assert session is connecting.session
-        assert told == [Outcome("resumed")]
+        assert told == [Drop("dropped", str(REFUSED), 1, FIRST_S / 2), Outcome("resumed")]
+
+    assert [str(each) for each in told[2:]] == ["the session ended: closed by this client"]
+
+
+@in_virtual_time
+async def test_a_drop_says_why_and_when_which_attempt_follows_and_so_does_every_attempt() -> None:
+    server = FakeServer([welcome(), 5.0, close(Reason.BUSY)], [CUT], [welcome(outcome="resumed")])
+    session = await connect(server)
+    drops: list[Drop] = []
+    attempts: list[tuple[float, Drop]] = []
+    session.on_drop(drops.append)
+    session.on_reconnecting(lambda drop: attempts.append((asyncio.get_running_loop().time(), drop)))
+
+    await asyncio.sleep(20.0)
+
+    assert [(drop.reason, drop.message, drop.attempt) for drop in drops] == [("busy", "because of busy", 1)]
+    assert [(drop.reason, drop.attempt) for _, drop in attempts] == [("busy", 1), ("dropped", 2)]
+    assert attempts[0][1] == drops[0]
+    assert [at + drop.wait_s for at, drop in attempts] == pytest.approx(server.dialled_at[1:])
+    await session.close()
+
+
+@in_virtual_time
+async def test_an_event_has_as_many_listeners_as_are_added_and_not_removed() -> None:
+    server = FakeServer([welcome(), 5.0, CUT], [welcome(outcome="resumed"), 5.0, CUT], [welcome(outcome="resumed")])
+    session = await connect(server)
+    told: list[str] = []
+
+    @session.on_drop
+    def first(drop: Drop) -> None:
+        told.append("first")
+
+    @session.on_drop
+    def second(drop: Drop) -> None:
+        told.append("second")
+        session.on_drop.remove(first)
+
+    await asyncio.sleep(20.0)
+
+    assert told == ["first", "second", "second"]
+    with pytest.raises(AttributeError, match=r"several listeners: call it, as in session\.on_drop\("):
+        session.on_drop = first  # type: ignore[assignment, unused-ignore]
+    with pytest.raises(TypeError, match="a listener is a function"):
+        session.on_drop(None)  # type: ignore[arg-type]
+    await session.close()
+
+
+def test_an_option_that_is_no_event_is_refused() -> None:
+    with pytest.raises(TypeError, match="connect has no option 'on_drops'"):
+        connect(FakeServer([welcome()]), on_drops=print)
 
 
 @in_virtual_time

@@ -37,7 +37,7 @@ def test_a_client_that_is_told_to_stop_stops(reason: Reason) -> None:
         server = FakeServer([welcome(), 1.0, close(reason)])
         told: list[str] = []
         session = await connect(server)
-        session.on_drop = lambda: told.append("drop")
+        session.on_drop(lambda _: told.append("drop"))
 
         error = await end_of(session)
         await asyncio.sleep(1000.0)
@@ -59,8 +59,8 @@ def test_a_client_that_is_told_to_resume_resumes(reason: Reason) -> None:
         server = FakeServer([welcome(), 1.0, close(reason)], [welcome(outcome="resumed")])
         told: list[Any] = []
         session = await connect(server)
-        session.on_drop = lambda: told.append("drop")
-        session.on_resume = told.append
+        session.on_drop(lambda _: told.append("drop"))
+        session.on_resume(told.append)
 
         await asyncio.sleep(10.0)
 
@@ -79,7 +79,7 @@ def test_a_client_that_is_told_to_sign_in_again_becomes_the_same_player(reason: 
         server = FakeServer([welcome(), 1.0, close(reason)], [welcome("s2")])
         told: list[Any] = []
         session = await connect(server)
-        session.on_resume = told.append
+        session.on_resume(told.append)
         asked = asyncio.create_task(session.search())
 
         await asyncio.sleep(10.0)

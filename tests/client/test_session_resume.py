@@ -18,7 +18,7 @@ from tests.saved_sessions import storage_of, suspended
 async def test_a_lost_connection_is_replaced_and_nothing_is_lost(server: Server) -> None:
     async with seated(server) as (session, room):
         told: list[Any] = []
-        session.on_drop = lambda: told.append(session.connected)
+        session.on_drop(lambda _: told.append(session.connected))
         await room.send(Say("a"))
         await room.flush()
 
@@ -91,7 +91,7 @@ async def test_a_server_that_restarts_resets_the_session_and_the_player_stays_wh
         await room.send(Say("read before the end"))
         await room.flush()
         told: asyncio.Future[Outcome] = asyncio.get_running_loop().create_future()
-        session.on_resume = told.set_result
+        session.on_resume(told.set_result)
 
     asked = asyncio.create_task(session.search())
     async with serve(secret=secret, listen=[WebSocket(port=port)]) as server:

@@ -13,7 +13,20 @@ import pytest
 
 import holdfast
 import holdfast.sync
-from holdfast import Auth, Invalid, Message, NotFound, NotSeated, Outcome, Reason, Server, SessionEnded
+from holdfast import (
+    Auth,
+    Drop,
+    Invalid,
+    Limits,
+    Message,
+    NotFound,
+    NotSeated,
+    Outcome,
+    Reason,
+    RoomUpdated,
+    Server,
+    SessionEnded,
+)
 from holdfast.client import sync
 from holdfast.client.room import ClientRoom
 from holdfast.client.session import ClientSession
@@ -200,24 +213,11 @@ def test_a_seat_is_left(url: str) -> None:
 def test_a_lost_connection_is_replaced_while_the_program_is_busy(url: str) -> None:
     session, room = join(url)
     with session:
-        told: list[Any] = []
-        back = threading.Event()
-
-        def on_resume(outcome: Outcome) -> None:
-            told.append(outcome.kind)
-            back.set()
-
-        session.on_drop = lambda: told.append("drop")
-        session.on_resume = on_resume
         session.cut()
-        assert back.wait(DEADLINE_S)
         room.send(Say("still here"))
 
         assert room.receive(timeout=DEADLINE_S) == Said("still here")
-        assert told == ["drop", "resumed"]
         assert session.drops == 1
-        assert session.on_resume is on_resume
-        assert session.on_drop is not None
 
 
 def test_a_suspended_session_goes_on(url: str, tmp_path: Path) -> None:
@@ -337,27 +337,136 @@ def test_nobody_at_the_address_is_an_oserror_and_leaves_nothing_behind() -> None
         connect("ws://127.0.0.1:1", codec="holdfast.v0")
 
 
-def test_a_callback_cannot_wait_for_its_own_thread(url: str) -> None:
-    session, room = join(url)
-    errors: list[Exception] = []
-    told = threading.Event()
+# A frame loop: listeners and futures
 
-    def on_drop() -> None:
-        for call in (room.poll, session.close):
-            try:
-                call()
-            except RuntimeError as error:
-                errors.append(error)
-        told.set()
 
+def test_listeners_run_in_poll_in_the_thread_that_calls_it(url: str) -> None:
+    told: list[Any] = []
+
+    def tell(what: Any) -> None:
+        told.append((what, threading.current_thread()))
+
+    session, room = join(url, on_drop=tell)
     with session:
-        session.on_drop = on_drop
+        session.on_resume(tell)
         session.cut()
-        assert told.wait(DEADLINE_S)
+        room.send(Say("back"))
+        assert room.receive(Said, timeout=DEADLINE_S) == Said("back")
+        assert told == []
 
-        assert ["set a flag" in str(error) for error in errors] == [True, True]
-        room.send(Say("unharmed"))
-        assert room.receive(timeout=DEADLINE_S) == Said("unharmed")
+        session.poll()
+
+        assert [type(what) for what, _ in told] == [Drop, Outcome]
+        assert {thread for _, thread in told} == {threading.current_thread()}
+        session.poll()
+        assert len(told) == 2
+    session.poll()
+
+
+def test_a_listener_may_wait_for_an_answer_and_raise(url: str, caplog: pytest.LogCaptureFixture) -> None:
+    session, room = join(url)
+    with session:
+        rooms: list[str] = []
+
+        @session.on_resume
+        def look(outcome: Outcome) -> None:
+            rooms.extend(info.id for info in session.my_rooms())
+            raise ZeroDivisionError
+
+        session.cut()
+        room.send(Say("back"))
+        room.receive(timeout=DEADLINE_S)
+        room.poll()
+
+        assert rooms == [room.id]
+        assert caplog.text.count("a listener failed") == 1
+
+
+def test_messages_go_to_their_listeners_and_the_others_are_returned(url: str) -> None:
+    with connect(url, messages=[Said]) as session:
+        room = session.join(session.create("echo").id)
+        heard: list[str] = []
+        assert session.room is not None
+
+        @session.room.on(Said)
+        def said(message: Said) -> None:
+            heard.append(message.text)
+
+        room.update(name="Ada's")
+        room.send(Say("hello"))
+        rest: list[Message] = []
+        while not heard:
+            rest += room.poll()
+
+        assert heard == ["hello"]
+        assert [type(message) for message in rest] == [RoomUpdated]
+        room.on(Said).remove(said)
+        room.send(Say("again"))
+        assert room.receive(timeout=DEADLINE_S) == Said("again")
+
+
+def test_a_call_can_be_begun_and_looked_at_later(url: str) -> None:
+    with connect(url, messages=[Said]) as session:
+        joining = session.later(session.join_or_create, "echo", properties={"map": "castle"})
+        told: list[Any] = []
+        joining.add_done_callback(lambda done: told.append((done, threading.current_thread())))
+
+        room = joining.result(DEADLINE_S)
+        assert told == []
+        session.poll()
+        assert told == [(joining, threading.current_thread())]
+        numbers = [session.later(room.send, Say(str(number))) for number in range(20)]
+        assert [number.result(DEADLINE_S) for number in numbers] == list(range(1, 21))
+        with pytest.raises(NotFound):
+            session.later(session.join, "nowhere").result(DEADLINE_S)
+
+
+def test_a_call_that_was_begun_can_be_cancelled(url: str) -> None:
+    with connect(url) as ada, connect(url) as bob:
+        room = ada.join(ada.create("echo", max_players=1).id)
+        waiting = bob.later(bob.wait_for_seat, room.id)
+
+        assert waiting.cancel()
+
+        assert bob.my_rooms() == []
+        assert waiting.cancelled()
+
+
+def test_a_call_that_was_begun_is_told_when_the_session_closes(url: str) -> None:
+    session, room = join(url)
+    reading = session.later(room.flush)
+    forever = session._background.begin(asyncio.Event().wait, bool)  # noqa: SLF001 - nothing public takes that long
+    session.close()
+
+    with pytest.raises(SessionEnded):
+        forever.result(DEADLINE_S)
+    assert reading.done()
+    with pytest.raises(SessionEnded):
+        session.later(room.flush)
+
+
+@pytest.mark.parametrize("method", [print, Echo.say, "join"])
+def test_what_is_no_call_of_the_session_cannot_be_begun(url: str, method: Any) -> None:
+    with connect(url) as session, connect(url) as other:
+        for each in (method, other.my_rooms):
+            with pytest.raises(TypeError, match="later takes a method of this session or its rooms"):
+                session.later(each)
+
+
+def test_a_program_that_never_polls_keeps_the_newest_events(url: str) -> None:
+    session, room = join(url, limits=Limits(unpolled_events_max=2))
+    with session:
+        told: list[Any] = []
+        session.on_drop(told.append)
+        session.on_resume(told.append)
+        for _ in range(3):
+            session.cut()
+            room.send(Say("back"))
+            room.receive(timeout=DEADLINE_S)
+
+        session.poll()
+
+        assert [type(each) for each in told] == [Drop, Outcome]
 
 
 # Threads

@@ -133,7 +133,7 @@ def _url(server: Server) -> str:
 
 async def _drop_and_return(server: Server, player: ClientSession) -> None:
     back = asyncio.Event()
-    player.on_resume = lambda _: back.set()
+    player.on_resume(lambda _: back.set())
     there = server.sessions.get(player.id)
     assert there is not None
     there.disconnect("a test")

@@ -40,7 +40,7 @@ async def play(counter: Counter, address: tuple[str, int], random: Random) -> in
 async def cut_links(counter: Counter, session: ClientSession, proxy: Proxy, random: Random) -> None:
     """Cut in every manner, spread over all that there is to hear, each time a connection that was welcomed."""
     resumed = asyncio.Event()
-    session.on_resume = lambda _: resumed.set()
+    session.on_resume(lambda _: resumed.set())
     for cut, manner in enumerate(islice(cycle(random.sample(list(Cut), len(Cut))), CUTS_PER_CLIENT)):
         await counter.has_heard((cut + random.random()) / CUTS_PER_CLIENT * counter.trouble_ends)
         resumed.clear()

@@ -169,7 +169,7 @@ async def play(run: Run, relay: Relay) -> tuple[str, str]:
         refused = await room.receive()
         assert isinstance(refused, MessageRefused)
         back = asyncio.Event()
-        bob.on_resume = lambda _: back.set()
+        bob.on_resume(lambda _: back.set())
         bob.cut()
         async with asyncio.timeout(DEADLINE_S):
             await back.wait()

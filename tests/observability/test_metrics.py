@@ -62,7 +62,7 @@ async def lose(server: MemoryServer, session: ClientSession) -> None:
 
 async def until_back(server: MemoryServer, session: ClientSession) -> None:
     back = asyncio.Event()
-    session.on_resume = lambda _: back.set()
+    session.on_resume(lambda _: back.set())
     server.dialer(session).is_down = False
     await back.wait()
 

@@ -256,7 +256,7 @@ async def test_what_a_client_piles_up_in_a_busy_room_is_bounded_in_bytes() -> No
         session.protocol.limits = replace(session.protocol.limits, window_bytes_max=10**9, kept_bytes_max=10**9)
         session.protocol.channels.agree(session.protocol.limits)
         dropped = asyncio.Event()
-        session.on_drop = dropped.set
+        session.on_drop(lambda _: dropped.set())
 
         for _ in range(20):
             await room.send(Blob("x" * 1000))

@@ -229,7 +229,7 @@ async def test_a_client_that_never_reads_is_slow_after_a_while_and_resynced(kind
     async with served(kind, SMALL) as server:
         ada, room = await seated(server, kind)
         outcomes: list[Outcome] = []
-        ada.on_resume = outcomes.append
+        ada.on_resume(outcomes.append)
         began = asyncio.get_running_loop().time()
 
         await send_all(room, range(40))

@@ -143,7 +143,7 @@ async def test_players_and_rooms_are_told_of_the_deadline(world: World) -> None:
     server = await world.serve(Patient)
     session = await world.connect(server)
     told: asyncio.Future[float] = asyncio.get_running_loop().create_future()
-    session.on_stopping = told.set_result
+    session.on_stopping(told.set_result)
     await session.join_or_create("patient")
 
     drain = await begun(server)

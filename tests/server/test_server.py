@@ -448,7 +448,7 @@ async def test_a_guest_is_known_after_a_restart_only_if_the_server_kept_its_secr
     port = before.addresses["websocket"][1]
     session = await connect(before.url)
     player_id, ends = session.player_id, asyncio.Queue[str]()
-    session.on_resume = lambda outcome: ends.put_nowait(outcome.kind)
+    session.on_resume(lambda outcome: ends.put_nowait(outcome.kind))
     room = await session.join_or_create("chat")
 
     await before.stop()

@@ -211,7 +211,7 @@ def server_side(server: Server, session: ClientSession) -> Session:
 async def until_resumed(session: ClientSession, cause: Callable[[], None]) -> Outcome:
     """Do something that costs a client its connection; what it is told when it is back."""
     told: asyncio.Queue[Outcome] = asyncio.Queue()
-    session.on_resume = told.put_nowait
+    session.on_resume(told.put_nowait)
     cause()
     async with asyncio.timeout(DEADLINE_S):
         return await told.get()

@@ -8,6 +8,7 @@ from holdfast import (
     AlreadySeated,
     ClientRoom,
     ClientSession,
+    Drop,
     Message,
     NotSeated,
     Outcome,
@@ -114,8 +115,8 @@ class Process:
             give_up_s=float("inf"),
         )
         self._session = session
-        session.on_drop = self._dropped
-        session.on_resume = self._resumed
+        session.on_drop(self._dropped)
+        session.on_resume(self._resumed)
         assert session.outcome is not None
         self.checker.note(self.label, "is", session.id)
         self._resumed(session.outcome)
@@ -295,7 +296,7 @@ class Process:
         )
         return self.memory
 
-    def _dropped(self) -> None:
+    def _dropped(self, _: Drop) -> None:
         self._is_away_since = self.world.now()
         self.checker.note(self.label, "dropped")
         self.checker.count("drops")

@@ -128,7 +128,7 @@ async def test_a_client_is_told_that_its_room_was_rewound_also_if_the_first_welc
     async with serve() as server:
         ada = await server.connect("ada", messages=[Say])
         room = await ada.join_or_create("diary")
-        ada.on_resume = outcomes.append
+        ada.on_resume(outcomes.append)
         await room.send(Say("lost"))
         await room.flush()
         dialer = server.dialer(ada)

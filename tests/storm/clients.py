@@ -13,7 +13,7 @@ from random import Random, SystemRandom
 from typing import NamedTuple
 
 import holdfast
-from holdfast import ClientRoom, ClientSession, HoldfastError, Outcome, Refused
+from holdfast import ClientRoom, ClientSession, Drop, HoldfastError, Outcome, Refused
 from tests.storm.game import Ask, Event, Op, Report
 from tests.storm.history import Writer
 
@@ -64,8 +64,8 @@ class StormClient:
             url, messages=[Event, Report], give_up_s=600.0, random=Hurry(settings.hurry)
         )
         self._session: ClientSession = self._connecting.session
-        self._session.on_drop = self._dropped
-        self._session.on_resume = self._resumed
+        self._session.on_drop(self._dropped)
+        self._session.on_resume(self._resumed)
         self._room: ClientRoom | None = None
         self._seq = 0
         self._acked = 0
@@ -165,7 +165,7 @@ class StormClient:
 
     # Connections
 
-    def _dropped(self) -> None:
+    def _dropped(self, _: Drop) -> None:
         self._history.note("dropped")
 
     def _resumed(self, outcome: Outcome) -> None:

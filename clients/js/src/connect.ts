@@ -7,7 +7,7 @@ import { Refused } from "./errors.js";
 import { LIMITS } from "./limits.js";
 import { ClientProtocol } from "./protocol.js";
 import { read, type SavedState } from "./saved.js";
-import { ClientSession } from "./session.js";
+import { ClientSession, type SessionEvents, type SessionListeners } from "./session.js";
 import { pageStorage, SessionFile, SessionSaver, type SessionStorage } from "./storage.js";
 import { Tab } from "./tabs.js";
 import type { Auth } from "./types.js";
@@ -49,6 +49,8 @@ export interface ConnectOptions {
   retryFirstS?: number;
   /** Where the ceiling stops; 1 if you say nothing. After a 30 s outage this cap grows too, up to 15 times. */
   retryLongestS?: number;
+  /** Listeners to the session's events, as with `session.on`: they hear of the first connection, too. */
+  on?: SessionListeners;
   /** Where there is none of its own (Node 20): that of the package `ws`. */
   WebSocket?: unknown;
   /** Uniform in [0, 1), for the waits between attempts; replaced in tests. */
@@ -92,6 +94,8 @@ export async function connect(url: string, options: ConnectOptions = {}): Promis
 
   const dialOptions = { url, WebSocket, random, backoff, giveUpS: options.giveUpS ?? 120 };
   const session = new ClientSession(protocol, dialOptions, saver);
+  for (const [event, listener] of Object.entries(options.on ?? {}))
+    session.on(event as keyof SessionEvents, listener as () => void);
   if (storage && !isFile) {
     await tab.hold(saver.tab, () => session.handOver());
     session.on("close", () => tab.release());

@@ -6,6 +6,7 @@ import { type HoldfastError, ProtocolError, SessionEnded, Unreachable } from "./
 import { type Closed, closed, type Event } from "./events.js";
 import type { ClientProtocol } from "./protocol.js";
 import { advice } from "./reasons.js";
+import type { Drop } from "./types.js";
 
 // A connection that lasted this long was a good one: the next loss starts with a short wait again. One that
 // was lost sooner is a flaky connection, or a server that fails after each welcome: wait a little longer.
@@ -32,9 +33,9 @@ export interface Owner {
   /** A payload has been dealt with. */
   heard(): void;
   /** A connection that was welcomed is gone; another will follow. */
-  dropped(closed: Closed): void;
-  /** The next attempt to connect is so far away. */
-  waiting(attempt: number, waitS: number, closed: Closed): void;
+  dropped(drop: Drop): void;
+  /** Another attempt to connect follows. */
+  waiting(drop: Drop): void;
   /** There will be no other connection. */
   ended(error: HoldfastError): void;
 }
@@ -174,7 +175,6 @@ export class Connector {
       if (this.#isOver) break;
       if (connection.welcomeAt !== null) {
         this.#schedule.wasWelcome(now() - connection.welcomeAt);
-        this.#owner.dropped(end);
       } else if (connection.wasOpen && this.#protocol.sessionId && end.reason !== "moved") {
         // A server that no longer has the session is not worth waiting for.
         this.#schedule.wasAnswered();
@@ -184,7 +184,9 @@ export class Connector {
         const gaveUp = `no session at ${this.#options.url} within ${this.#options.giveUpS} s`;
         return new SessionEnded("unreachable", `${gaveUp}: ${end.message || end.reason}`);
       }
-      this.#owner.waiting(this.#schedule.attempt, waitS, end);
+      const drop = { reason: end.reason, message: end.message, attempt: this.#schedule.attempt, waitS };
+      if (connection.welcomeAt !== null) this.#owner.dropped(drop);
+      this.#owner.waiting(drop);
       await this.#wait(waitS, end.retryAfterS > 0);
     }
     return new SessionEnded("bye", "closed by this client");

@@ -5,6 +5,7 @@
  *     ├── Refused        the rules say no; the session lives, nothing changed (code, message)
  *     ├── ProtocolError  broken by the server; the connection closes with its reason
  *     ├── Unreachable    there is no answer at the URL
+ *     ├── TimedOut       what was waited for did not come in time
  *     └── SessionEnded   the session is over (reason, message, problem)
  */
 
@@ -66,6 +67,11 @@ export class ProtocolError extends HoldfastError {
 /** There is no answer at the URL, or none that this page may read. */
 export class Unreachable extends HoldfastError {
   override name = "Unreachable";
+}
+
+/** What was waited for did not come in time. */
+export class TimedOut extends HoldfastError {
+  override name = "TimedOut";
 }
 
 /** The session is over, on this side of the wire. */

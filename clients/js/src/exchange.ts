@@ -1,9 +1,10 @@
 /** What a session and its rooms share: the protocol, the connection under it, and everybody who waits for something. */
 
 import { Connector, type DialOptions } from "./connector.js";
-import { type HoldfastError, Refused, SessionEnded } from "./errors.js";
-import type { Arrived, Closed, Event, Noticed, Replied, SeatEvent, Welcomed } from "./events.js";
+import { type HoldfastError, Refused, SessionEnded, TimedOut } from "./errors.js";
+import type { Arrived, Event, Noticed, Replied, SeatEvent, Welcomed } from "./events.js";
 import type { ClientProtocol } from "./protocol.js";
+import type { Drop, Patience } from "./types.js";
 
 /** Hears the answer to a request: its result, or why there is none. */
 export type Answered = (result: unknown, error: HoldfastError | null) => void;
@@ -21,8 +22,8 @@ export interface Listener {
   deliver(): void;
   /** Before anything is written, and at the end of every turn; false if it could not be stored: nothing is written. */
   keep(): boolean;
-  dropped(closed: Closed): void;
-  waiting(attempt: number, waitS: number, closed: Closed): void;
+  dropped(drop: Drop): void;
+  waiting(drop: Drop): void;
   ended(error: HoldfastError): void;
 }
 
@@ -110,6 +111,30 @@ export class Exchange {
       this.#waiters.add({ holds, resolve, reject });
       this.changed();
     });
+  }
+
+  /** The same, for so long only; `late` says what did not come. */
+  async within({ timeoutS, signal }: Patience, late: string, holds: () => boolean): Promise<void> {
+    let error: Error | undefined;
+    const giveUp = (why: Error) => {
+      error = why;
+      this.changed();
+    };
+    const onAbort = () => giveUp(signal?.reason);
+    const onTime = () => giveUp(new TimedOut(`${late} within ${timeoutS} s`));
+    // A timer of more than 24 days ends at once.
+    const timer = timeoutS !== undefined && timeoutS < 2e6 ? setTimeout(onTime, timeoutS * 1000) : undefined;
+    signal?.addEventListener("abort", onAbort);
+    try {
+      if (signal?.aborted) throw signal.reason;
+      await this.until(() => {
+        if (error) throw error;
+        return holds();
+      });
+    } finally {
+      clearTimeout(timer);
+      signal?.removeEventListener("abort", onAbort);
+    }
   }
 
   /** Wake all waiters to check their condition again. */
@@ -240,12 +265,12 @@ export class Exchange {
     this.wake();
   }
 
-  dropped(closed: Closed): void {
-    if (!this.#end) this.#listener.dropped(closed);
+  dropped(drop: Drop): void {
+    if (!this.#end) this.#listener.dropped(drop);
   }
 
-  waiting(attempt: number, waitS: number, closed: Closed): void {
-    this.#listener.waiting(attempt, waitS, closed);
+  waiting(drop: Drop): void {
+    this.#listener.waiting(drop);
   }
 
   /** The session is over; everybody who waits for something is told. */

@@ -12,6 +12,7 @@ import type {
   Changes,
   Described,
   NameOf,
+  Patience,
   RoomEvents,
   RoomInfo,
   SeatLeft,
@@ -162,6 +163,25 @@ export class ClientRoom<M extends Described = AnyMessages> {
       queueMicrotask(() => this.deliver());
     }
     return this.#emitter.on(type, listener);
+  }
+
+  /**
+   * Wait for the next message of one type. It goes to whoever waits and not to listeners; messages of other types stay
+   * where they are, for listeners and the next `receive`.
+   */
+  receive<T extends NameOf<M["toClient"]>>(type: T, patience?: Patience): Promise<M["toClient"][T]>;
+  receive<T extends Exclude<keyof RoomEvents, "holdfast.left">>(type: T, patience?: Patience): Promise<RoomEvents[T]>;
+  async receive(type: string, patience: Patience = {}): Promise<unknown> {
+    let body: unknown;
+    await this.#exchange.within(patience, `no "${type}"`, () => {
+      if (!this.#inbox.has(type)) {
+        this.#checkSeat();
+        return false;
+      }
+      body = this.#inbox.next(type)?.body;
+      return true;
+    });
+    return body;
   }
 
   /** @internal Hand out what is here. */

@@ -2,7 +2,7 @@
  * What a client keeps of one seat: the messages that wait to be read, and the room's listing.
  *
  * Reliable messages are bounded by the server's window, which moves only when they are processed. Of the unreliable
- * ones only the newest are kept. Both are read in the order in which they came.
+ * ones only the newest are kept. Both are read in the order in which they came, or one type before the others.
  */
 
 import type { Channel } from "./channel.js";
@@ -32,6 +32,8 @@ export class RoomInbox {
   #entries: Unread[] = [];
   #latest = 0;
   #inHand: Arrived | null = null;
+  // Processed before others that came earlier: an acknowledgement stands for all messages up to its number.
+  #ahead: Arrived[] = [];
   #farewell: Arrived | null = null;
   #isDiscarding = false;
 
@@ -43,10 +45,16 @@ export class RoomInbox {
 
   // For the reader
 
-  /** The next message, if there is one. */
-  next(): Unread | undefined {
+  /** Whether a message of this type waits. */
+  has(type: string): boolean {
+    return this.#entries.some((entry) => entry.type === type);
+  }
+
+  /** The next message, or the next of one type, if there is one. */
+  next(type?: string): Unread | undefined {
     this.acknowledge();
-    const entry = this.#entries.shift();
+    const at = type === undefined ? 0 : this.#entries.findIndex((entry) => entry.type === type);
+    const entry = at > 0 ? this.#entries.splice(at, 1)[0] : at === 0 ? this.#entries.shift() : undefined;
     if (entry?.arrived) {
       this.#inHand = entry.arrived;
       this.received = entry.arrived.seq;
@@ -59,11 +67,21 @@ export class RoomInbox {
     const inHand = this.#inHand;
     const farewell = this.#farewell;
     this.#inHand = null;
-    if (inHand) this.#processed(inHand);
+    if (inHand) this.#ahead.push(inHand);
+    if (this.#ahead.length) this.#process();
     if (farewell && !this.#entries.some((entry) => entry.arrived)) {
       this.#farewell = null;
       this.#processed(farewell);
     }
+  }
+
+  /** Process what has nothing unread before it. */
+  #process(): void {
+    const unread = this.#entries.find((entry) => entry.arrived)?.arrived?.seq ?? Infinity;
+    const done = this.#ahead.filter(({ seq }) => seq < unread);
+    if (!done.length) return;
+    this.#ahead = this.#ahead.filter(({ seq }) => seq >= unread);
+    this.#processed(done.reduce((one, other) => (one.seq > other.seq ? one : other)));
   }
 
   /** Stop reading: everything unread, and everything still to come, counts as processed. */
@@ -103,6 +121,7 @@ export class RoomInbox {
   /** The stream was restarted: unread messages are out of date, and the reader is told. */
   restart(arrived: Arrived): void {
     this.#inHand = null;
+    this.#ahead = [];
     this.#entries = this.#isDiscarding ? [] : [{ type: RESYNCED, body: {}, arrived }];
     this.#latest = 0;
   }

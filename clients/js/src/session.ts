@@ -4,7 +4,7 @@ import { NORMAL } from "./connection.js";
 import type { DialOptions } from "./connector.js";
 import { Emitter, type Off } from "./emitter.js";
 import { HoldfastError, Refused, SessionEnded } from "./errors.js";
-import type { Closed, Noticed, SeatEvent, Welcomed } from "./events.js";
+import type { Noticed, SeatEvent, Welcomed } from "./events.js";
 import { Exchange } from "./exchange.js";
 import { type ClientProtocol, RESET } from "./protocol.js";
 import type { Reason } from "./reasons.js";
@@ -19,6 +19,7 @@ import type {
   Changes,
   CreateOptions,
   Described,
+  Drop,
   JoinOptions,
   JoinOrCreateOptions,
   Outcome,
@@ -38,12 +39,15 @@ export type RoomRef = string | { code: string };
 const refOf = (ref: RoomRef) => (typeof ref === "string" ? { room: ref } : { code: ref.code });
 const several = (names: string | string[] | undefined) => (typeof names === "string" ? [names] : names);
 
+/** Listeners by the name of their event. */
+export type SessionListeners = { [T in keyof SessionEvents]?: (told: SessionEvents[T]) => void };
+
 /** What a session tells. */
 export interface SessionEvents {
   /** The connection is lost; the session goes on and tries to come back. */
-  drop: { reason: Reason; message: string };
-  /** Attempt number `attempt` to come back begins in `waitS` seconds, or as soon as the network is back. */
-  reconnecting: { attempt: number; waitS: number; reason: Reason };
+  drop: Drop;
+  /** Another attempt to connect follows: the first one after a drop, and every one after that. */
+  reconnecting: Drop;
   /** The session is back; this is what became of it. */
   resume: Outcome;
   /** The server stops within `deadlineS` seconds; the session may come back after that. */
@@ -83,8 +87,8 @@ export class ClientSession {
       happened: (event) => this.#happened(event),
       deliver: () => this.#seats.deliver(),
       keep: () => this.#keep(),
-      dropped: (closed) => this.#dropped(closed),
-      waiting: (attempt, waitS, { reason }) => this.#emitter.emit("reconnecting", { attempt, waitS, reason }),
+      dropped: (drop) => this.#dropped(drop),
+      waiting: (drop) => this.#emitter.emit("reconnecting", drop),
       ended: (error) => this.#ended(error),
     });
     this.#seats = new Seats(this.#exchange);
@@ -346,9 +350,9 @@ export class ClientSession {
     this.#emitter.emit("resume", outcome);
   }
 
-  #dropped({ reason, message }: Closed): void {
+  #dropped(drop: Drop): void {
     this.drops += 1;
-    this.#emitter.emit("drop", { reason, message });
+    this.#emitter.emit("drop", drop);
   }
 
   #ended(error: HoldfastError): void {

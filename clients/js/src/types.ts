@@ -1,5 +1,7 @@
 /** The types of the public surface: what messages, rooms and outcomes look like. */
 
+import type { Reason } from "./reasons.js";
+
 /**
  * What one kind of room and its clients say to each other: bodies by the message's wire name.
  *
@@ -70,6 +72,24 @@ export interface Outcome {
   readonly ageS: number | null;
   /** Why the server ended the connection before this one, if it did. */
   readonly dropReason: string;
+}
+
+/** Why there is no connection, and when the next attempt to get one begins. */
+export interface Drop {
+  readonly reason: Reason;
+  readonly message: string;
+  /** The number of the next attempt, from 1. It counts on after a connection that lasted less than 2 s. */
+  readonly attempt: number;
+  /** The attempt begins in so many seconds, or as soon as the network is back. */
+  readonly waitS: number;
+}
+
+/** For how long to wait. */
+export interface Patience {
+  /** Reject with `TimedOut` after so many seconds. */
+  timeoutS?: number;
+  /** Reject with its reason when it is aborted. */
+  signal?: AbortSignal;
 }
 
 export type Visibility = "public" | "private";

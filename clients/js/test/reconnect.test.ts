@@ -15,7 +15,7 @@ test("after a drop what was not applied is sent again, with the same numbers, an
   const { session, room } = await server.seated();
   const told: unknown[] = [];
   const seen: number[] = [];
-  session.on("drop", ({ reason }) => told.push(["drop", reason]));
+  session.on("drop", (drop) => told.push(["drop", drop]));
   session.on("reconnecting", (next) => told.push(["reconnecting", next]));
   session.on("resume", (outcome) => told.push(["resume", outcome]));
   room.on("moved", ({ x }) => seen.push(x));
@@ -48,8 +48,8 @@ test("after a drop what was not applied is sent again, with the same numbers, an
   ]);
   expect(seen).toEqual([1, 2]);
   expect(told).toEqual([
-    ["drop", "dropped"],
-    ["reconnecting", { attempt: 1, waitS: 0.05, reason: "dropped" }],
+    ["drop", { reason: "dropped", message: "", attempt: 1, waitS: 0.05 }],
+    ["reconnecting", { reason: "dropped", message: "", attempt: 1, waitS: 0.05 }],
     ["resume", { kind: "resumed", replayed: 1, reason: "", ageS: null, dropReason: "" }],
   ]);
 });

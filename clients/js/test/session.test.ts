@@ -1,7 +1,7 @@
 /** A session and its room, with a server that is not there and a clock that stands still. */
 
 import { afterEach, beforeEach, expect, test, vi } from "vitest";
-import { Refused, Unreachable } from "../src/errors.js";
+import { Refused, TimedOut, Unreachable } from "../src/errors.js";
 import type { FromServer } from "../src/frames.js";
 import {
   data,
@@ -110,6 +110,57 @@ test("a type of message that nobody ever listened for is named once", async () =
 
   expect(console.warn).toHaveBeenCalledOnce();
   expect(console.warn).toHaveBeenCalledWith(expect.stringContaining('"said"'));
+});
+
+test("one type is waited for, and the others stay for listeners", async () => {
+  const { room } = await server.seated();
+  const seen: unknown[] = [];
+  await server.last.say(data(1, "said", { text: "a" }), data(2, "moved", { x: 1 }));
+
+  expect(await room.receive("moved")).toEqual({ x: 1 });
+  const next = room.receive("moved", { timeoutS: 60 });
+  await server.last.say(data(3, "said", { text: "b" }), data(4, "moved", { x: 2 }));
+  expect(await next).toEqual({ x: 2 });
+  await later(1);
+  expect(server.last.all("ack")).toEqual([]); // the first was not read
+
+  room.on("*", (body, type) => seen.push([type, body]));
+  await later(1);
+  expect(seen).toEqual([
+    ["said", { text: "a" }],
+    ["said", { text: "b" }],
+  ]);
+  expect(server.last.all("ack")).toEqual([["ack", 1, 4]]);
+});
+
+test("a message goes to whoever waits for it, and not to a listener too", async () => {
+  const { room } = await server.seated();
+  const seen: unknown[] = [];
+  room.on("moved", ({ x }) => seen.push(x));
+
+  const waited = room.receive("moved");
+  await server.last.say(data(1, "moved", { x: 1 }), data(2, "moved", { x: 2 }));
+
+  expect(await waited).toEqual({ x: 1 });
+  expect(seen).toEqual([2]);
+});
+
+test("who waits for a message is told when it is late, aborted, or cannot come", async () => {
+  const { session, room } = await server.seated();
+  const abort = new AbortController();
+  const ends = [
+    expect(room.receive("moved", { timeoutS: 5 })).rejects.toThrow(new TimedOut('no "moved" within 5 s')),
+    expect(room.receive("moved", { signal: abort.signal })).rejects.toThrow("enough"),
+    expect(room.receive("moved", { signal: AbortSignal.abort(new Error("before")) })).rejects.toThrow("before"),
+  ];
+  const gone = expect(room.receive("moved")).rejects.toMatchObject({ code: "not_seated" });
+  abort.abort(new Error("enough"));
+  await later(5);
+  await Promise.all(ends);
+
+  await server.last.say(data(1, "holdfast.left", { reason: "kicked", message: "" }));
+  await gone;
+  session.close();
 });
 
 test("a page that listens for everything is told of everything", async () => {

@@ -5,10 +5,11 @@ from functools import partial
 from os import PathLike
 from random import Random, SystemRandom
 from ssl import SSLContext
-from typing import Any
+from typing import Any, Unpack
 
 from holdfast.client.connector import Dial, DialOptions
 from holdfast.client.journal import SessionJournal, replayed
+from holdfast.client.listeners import EVENTS, SessionListeners
 from holdfast.client.protocol import ClientProtocol
 from holdfast.client.saved import SessionFile, SessionStorage
 from holdfast.client.session import ClientSession
@@ -72,6 +73,9 @@ class connect:  # noqa: N801 - reads as a verb: `async with holdfast.connect(url
     refuses us. With a saved session, a server that does not answer is tried again for `give_up_s`. A connection that is
     lost later is replaced, and the session resumed, without a word; see `on_drop`.
 
+    `on_drop`, `on_reconnecting`, `on_resume`, `on_stopping` and `on_close` add a listener to that event of the session
+    before the first connection.
+
     - `messages`: the types that rooms send; others arrive as `Untyped`, and are named once in a warning.
     - `auth`: how to sign in; a new guest if you say nothing, a known one with `Auth("guest", credential)`.
     - `saved`: where to keep the session, so that it outlives this process: a file's path, or a `SessionStorage` of your
@@ -102,7 +106,11 @@ class connect:  # noqa: N801 - reads as a verb: `async with holdfast.connect(url
         limits: Limits | None = None,
         random: Random | None = None,
         dial: Dial | None = None,
+        **listeners: Unpack[SessionListeners],
     ) -> None:
+        for name in listeners:
+            if name not in EVENTS:
+                raise TypeError(f"connect has no option {name!r}")
         limits = limits or Limits()
         try:
             backoff = Backoff(first_s=retry_first_s, longest_s=retry_longest_s)
@@ -126,7 +134,9 @@ class connect:  # noqa: N801 - reads as a verb: `async with holdfast.connect(url
                 protocol.load(state)
             journal = SessionJournal(storage, protocol, limits) if storage is not None else None
             self.session = ClientSession(protocol, options, messages, journal)
-            """Also before it is open: callbacks that are set here, such as `on_resume`, hear of the first welcome."""
+            """Also before it is open."""
+            for name, listener in listeners.items():
+                getattr(self.session, name)(listener)
         except BaseException:
             if storage is not None:
                 storage.close()

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from random import Random
 
+from holdfast.client.listeners import Drop
 from holdfast.client.protocol import ClientProtocol, Event
 from holdfast.core.backoff import Backoff
 from holdfast.core.connection import Look
@@ -53,7 +54,8 @@ class RetrySchedule:
 
     def __init__(self, options: DialOptions, now: float) -> None:
         self._options = options
-        self._attempt = 0
+        self.attempt = 0
+        """The number of the last attempt for which a wait was asked; they are counted from 1."""
         self._lost_at = now
         self.reached_at = now
         """When the server last answered: while it does, the network works, and it is worth trying again."""
@@ -61,15 +63,15 @@ class RetrySchedule:
     def was_welcome(self, lasted_s: float, now: float) -> None:
         """A connection was good, and is gone now."""
         self._lost_at = self.reached_at = now
-        self._attempt = 0 if lasted_s >= SETTLED_S else min(self._attempt, _UNSETTLED_ATTEMPT_MAX)
+        self.attempt = 0 if lasted_s >= SETTLED_S else min(self.attempt, _UNSETTLED_ATTEMPT_MAX)
 
     def wait_s(self, retry_after_s: float, now: float) -> float | None:
         """How long to wait before the next attempt; None if that would be too late."""
         options, lost_s = self._options, now - self._lost_at
         wait_s = options.backoff.wait_s(
-            self._attempt, options.random.random(), lost_s=lost_s, retry_after_s=retry_after_s
+            self.attempt, options.random.random(), lost_s=lost_s, retry_after_s=retry_after_s
         )
-        self._attempt += 1
+        self.attempt += 1
         return wait_s if now - self.reached_at + wait_s < options.give_up_s else None
 
 
@@ -149,7 +151,8 @@ class Connector:
         happened: Callable[[Event], None],
         heard: Callable[[], None],
         drained: Callable[[], None],
-        dropped: Callable[[], None],
+        dropped: Callable[[Drop], None],
+        waiting: Callable[[Drop], None],
         ended: Callable[[str, str, str], None],
     ) -> None:
         """What is called, and when.
@@ -157,6 +160,7 @@ class Connector:
         - `keep`: before a hello is written; raises `DialError` if what it tells cannot be saved.
         - `happened`: for each event; `heard`: after each payload; `drained`: when writing may go on.
         - `dropped`: when a connection that was welcomed is lost; another will follow.
+        - `waiting`: before each attempt to connect again, with the wait before it.
         - `ended`: when there will be no other connection, with reason, message and problem.
         """
         self._keep = keep
@@ -164,6 +168,7 @@ class Connector:
         self._heard = heard
         self._drained = drained
         self._dropped = dropped
+        self._waiting = waiting
         self._ended = ended
         self._protocol = protocol
         self._options = options
@@ -248,7 +253,6 @@ class Connector:
                 return closed
             if connection.welcome_at is not None:
                 schedule.was_welcome(now() - connection.welcome_at, now())
-                self._dropped()
             elif is_answered and self._protocol.session_id and closed.reason != Reason.MOVED:
                 # A server that no longer has the session is not worth waiting for.
                 schedule.reached_at = now()
@@ -256,6 +260,10 @@ class Connector:
             if wait_s is None:
                 gave_up = f"no session at {self._options.url} within {self._options.give_up_s:g} s"
                 return Close(closed.code, "unreachable", f"{gave_up}: {closed.message or closed.reason}")
+            drop = Drop(closed.reason, closed.message, schedule.attempt, wait_s)
+            if connection.welcome_at is not None:
+                self._dropped(drop)
+            self._waiting(drop)
             await asyncio.sleep(wait_s)
 
     async def _one_connection(self, connection: ClientConnection) -> Close:

@@ -10,6 +10,7 @@ from msgspec import Struct, structs
 from holdfast.client.channels import Arrived
 from holdfast.client.connector import Connector, DialOptions
 from holdfast.client.journal import SessionJournal
+from holdfast.client.listeners import Drop
 from holdfast.client.protocol import ClientProtocol, Event
 from holdfast.core.errors import HoldfastError, ProtocolError, SessionEnded, refusal
 from holdfast.core.reasons import Reason
@@ -61,12 +62,15 @@ class Exchange:
         *,
         journal: SessionJournal | None,
         happened: Callable[[Event], None],
-        dropped: Callable[[], None],
+        dropped: Callable[[Drop], None],
+        waiting: Callable[[Drop], None],
+        closed: Callable[[SessionEnded], None],
     ) -> None:
         self.protocol = protocol
         self._journal = journal
         self._limits = options.limits
         self._tell = happened
+        self._closed = closed
         self._connector = Connector(
             protocol,
             options,
@@ -75,6 +79,7 @@ class Exchange:
             heard=self._heard,
             drained=self.wake,
             dropped=dropped,
+            waiting=waiting,
             ended=self.ended,
         )
         self._answered: dict[int, Answered] = {}
@@ -259,3 +264,4 @@ class Exchange:
         for tell in answered.values():
             tell(None, SessionEnded(reason, message, problem))
         self.changed()
+        self._closed(SessionEnded(reason, message, problem))

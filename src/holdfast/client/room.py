@@ -2,8 +2,9 @@
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
+from heapq import heappop, heappush
 from operator import attrgetter
-from typing import Any, NamedTuple, TypedDict, Unpack
+from typing import Any, NamedTuple, TypedDict, TypeVar, Unpack, cast, overload
 
 import msgspec
 from msgspec import Raw, structs
@@ -21,6 +22,8 @@ from holdfast.schemas.room import JoinPolicy, RoomInfo, Visibility
 
 log = get_logger("holdfast.client")
 
+M = TypeVar("M", bound=Message)
+
 # A server that makes names up must not fill the log.
 _WARNED_MAX = 64
 
@@ -35,11 +38,18 @@ class _Unread(NamedTuple):
     arrived: Arrived | None = None
 
 
+def _first(kept: Iterable[_Unread], message_type: type[Message]) -> _Unread | None:
+    for unread in kept:
+        if isinstance(unread.message, message_type):
+            return unread
+    return None
+
+
 class RoomInbox:
     """The unread messages of one seat: what was read counts as processed when more is asked for, or by `acknowledge`.
 
     Reliable messages are bounded by the server's window, which moves only when they are processed. Of the unreliable
-    ones only the newest are kept. Both are read in the order in which they came.
+    ones only the newest are kept. Both are read in the order in which they came, or one type before the others.
     """
 
     def __init__(self, processed: Callable[[Arrived], None], *, latest_max: int, received: int = 0) -> None:
@@ -52,48 +62,64 @@ class RoomInbox:
         self._latest: deque[_Unread] = deque(maxlen=latest_max)
         self._place = 0
         self._in_hand: Arrived | None = None
+        # Processed before others that came earlier. An acknowledgement stands for all messages up to its number, so
+        # these wait, in a heap by that.
+        self._ahead: list[tuple[int, Arrived]] = []
         self._farewell: Arrived | None = None
         self._is_discarding = False
 
     # For the reader
 
-    @property
-    def is_ready(self) -> bool:
-        """Whether a reader has something to learn: a message, or that there will be none."""
-        return bool(self._reliable or self._latest or self.left is not None)
+    def is_ready(self, message_type: type[Message]) -> bool:
+        """Whether a reader has something to learn: a message of this type, or that there will be none."""
+        return self.left is not None or any(_first(kept, message_type) for kept in (self._reliable, self._latest))
 
-    def next(self) -> Message | None:
+    def next(self, message_type: type[M]) -> M | None:
+        """The oldest message of this type; the others stay."""
         self.acknowledge()
-        if self._latest and (not self._reliable or self._latest[0].place < self._reliable[0].place):
-            return self._latest.popleft().message
-        if not self._reliable:
+        reliable, latest = _first(self._reliable, message_type), _first(self._latest, message_type)
+        if latest is not None and (reliable is None or latest.place < reliable.place):
+            self._latest.remove(latest)
+            return cast("M", latest.message)
+        if reliable is None:
             return None
-        _, message, arrived = self._reliable.popleft()
-        self._hold(arrived)
-        return message
+        self._reliable.remove(reliable)
+        assert reliable.arrived is not None
+        self._hold(reliable.arrived)
+        return cast("M", reliable.message)
 
     def take(self) -> list[Message]:
         self.acknowledge()
         entries = sorted([*self._reliable, *self._latest], key=attrgetter("place"))
-        if self._reliable:
-            self._hold(self._reliable[-1].arrived)
+        if self._reliable and (arrived := self._reliable[-1].arrived) is not None:
+            self._hold(arrived)
         self._reliable.clear()
         self._latest.clear()
         return [entry.message for entry in entries]
 
-    def _hold(self, arrived: Arrived | None) -> None:
+    def _hold(self, arrived: Arrived) -> None:
         self._in_hand = arrived
-        if arrived is not None:
-            self.received = arrived.seq
+        self.received = arrived.seq
 
     def acknowledge(self) -> None:
         """What was read has been dealt with."""
         if self._in_hand is not None:
             arrived, self._in_hand = self._in_hand, None
-            self._processed(arrived)
+            heappush(self._ahead, (arrived.seq, arrived))
+        if self._ahead:
+            self._process()
         if self._farewell is not None and not self._reliable:
             arrived, self._farewell = self._farewell, None
             self._processed(arrived)
+
+    def _process(self) -> None:
+        """Process what has nothing unread before it."""
+        unread = self._reliable[0].arrived if self._reliable else None
+        last: Arrived | None = None
+        while self._ahead and (unread is None or self._ahead[0][0] < unread.seq):
+            _, last = heappop(self._ahead)
+        if last is not None:
+            self._processed(last)
 
     def discard(self, left: SeatLeft) -> None:
         """Stop reading: everything unread, and everything still to come, counts as processed."""
@@ -125,6 +151,7 @@ class RoomInbox:
     def restart(self, arrived: Arrived) -> None:
         """The stream was restarted: unread messages are out of date, and the reader is told."""
         self._in_hand = None
+        self._ahead.clear()
         self._reliable.clear()
         self._latest.clear()
         if not self._is_discarding:
@@ -142,16 +169,25 @@ class MessageTypes:
 
     def __init__(self, codec: Codec, message_types: Iterable[type[Message]]) -> None:
         self._decoders: dict[str, BodyDecoder] = {}
-        listed = dict.fromkeys(message_types)
+        listed = tuple(message_types)
         # A client that lists it means to read the others that way.
         self._warns = Untyped not in listed
         self._warned: set[str] = set()
         known: list[type[Message]] = [MessageRefused, SeatLeft, RoomUpdated, HostChanged, *listed]
+        self._known: tuple[type[Message], ...] = (Resynced, Untyped, *known)
         for kind in dict.fromkeys(known):
             if kind.wire_name in self._decoders:
                 raise Invalid(f"two types of messages are called {kind.wire_name!r}: set `wire_name` on one of them")
             self._decoders[kind.wire_name] = codec.body_decoder(kind)
         self._any = codec.body_decoder(Any)
+
+    def check(self, message_type: Any) -> None:
+        """Refuse to wait for what never comes."""
+        if not isinstance(message_type, type) or not issubclass(message_type, Message):
+            raise TypeError(f"receive takes a Message class, as in receive(Moved); got {message_type!r}")
+        if not any(issubclass(known, message_type) for known in self._known):
+            name = message_type.__name__
+            raise Invalid(f"{name} would never arrive: list it in connect(url, messages=[{name}])")
 
     def message(self, name: str, body: Raw) -> Message:
         """A message that came; `Untyped`, with a warning, if its type is not listed or its body does not fit it."""
@@ -327,11 +363,21 @@ class ClientRoom:
 
     # From the room
 
-    async def receive(self) -> Message:
-        """The next message; `NotSeated` when the seat is gone, `SessionEnded` when the session is."""
-        while (message := self._inbox.next()) is None:
+    @overload
+    async def receive(self) -> Message: ...
+    @overload
+    async def receive(self, message_type: type[M]) -> M: ...
+    async def receive(self, message_type: type[Message] = Message) -> Message:
+        """The next message, or the next of one type; `NotSeated` when the seat is gone, `SessionEnded` when the session
+        is.
+
+        Messages of other types stay where they are, for the next `receive`, iteration or `poll`. Until they are read,
+        they count as unread, and so does everything after them: they fill the window.
+        """
+        self._types.check(message_type)
+        while (message := self._inbox.next(message_type)) is None:
             self._check_seat()
-            await self._exchange.until(lambda: self._inbox.is_ready)
+            await self._exchange.until(lambda: self._inbox.is_ready(message_type))
         return message
 
     def poll(self) -> list[Message]:

@@ -4,17 +4,18 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 from functools import partial
 from itertools import count
-from typing import Any, Unpack
+from typing import Unpack
 
 from msgspec import Struct
 
 from holdfast.client.connector import DialOptions
 from holdfast.client.exchange import Exchange, read
 from holdfast.client.journal import SessionJournal
+from holdfast.client.listeners import Drop, Listenable
 from holdfast.client.protocol import RESET, ClientProtocol, Event, Welcomed
 from holdfast.client.room import Changes, ClientRoom, SessionSeats, several, update_of
 from holdfast.client.subscriptions import Placement, RoomWatch, Subscriptions, WaitlistPlace
-from holdfast.core.errors import Expired, NotFound, Refused, RoomFull
+from holdfast.core.errors import Expired, NotFound, Refused, RoomFull, SessionEnded
 from holdfast.core.messages import Message
 from holdfast.core.reasons import Reason
 from holdfast.logs import get_logger
@@ -45,7 +46,6 @@ from holdfast.transports.port import GOING_AWAY, NORMAL
 
 log = get_logger("holdfast.client")
 
-
 PAGE_MAX = 100
 """The most rooms that one page of a search can have."""
 
@@ -71,8 +71,20 @@ class Stopping(Struct, frozen=True):
 class ClientSession:
     """A player's presence on a server. Reconnects and resumes by itself; made by `holdfast.connect`.
 
-    A refusal is raised as what it is: `RoomFull`, `NotFound` …
+    A refusal is raised as what it is: `RoomFull`, `NotFound` … To hear of its events, call them with a function, as in
+    `session.on_drop(show)`; each can have several listeners.
     """
+
+    on_drop = Listenable[Drop]()
+    """The connection is lost; the session goes on and tries to come back."""
+    on_reconnecting = Listenable[Drop]()
+    """Another attempt to connect follows: the first one after a drop, and every one after that."""
+    on_resume = Listenable[Outcome]()
+    """The session is back; this is what became of it."""
+    on_stopping = Listenable[float]()
+    """The server stops within so many seconds; the session may come back after that."""
+    on_close = Listenable[SessionEnded]()
+    """The session is over, and will not come back by itself."""
 
     def __init__(
         self,
@@ -87,13 +99,15 @@ class ClientSession:
         """What became of the session at the last welcome: "new", "resumed", "resynced" or "reset"."""
         self.drops = 0
         """How often a connection was lost."""
-        self.on_drop: Callable[[], None] | None = None
-        """Called when the connection is lost; the session goes on and tries to come back."""
-        self.on_resume: Callable[[Outcome], None] | None = None
-        """Called when the session is back, with what became of it."""
-        self.on_stopping: Callable[[float], None] | None = None
-        """Called when the server says that it stops within so many seconds; the session may come back after that."""
-        self._exchange = Exchange(protocol, options, journal=journal, happened=self._happened, dropped=self._dropped)
+        self._exchange = Exchange(
+            protocol,
+            options,
+            journal=journal,
+            happened=self._happened,
+            dropped=self._dropped,
+            waiting=self.on_reconnecting.tell,
+            closed=self.on_close.tell,
+        )
         self._seats = SessionSeats(self._exchange, messages, latest_max=options.limits.latest_kept_max)
         self._subscriptions = Subscriptions(self._exchange)
         self._watch_numbers = count(1)
@@ -336,9 +350,9 @@ class ClientSession:
                 self.outcome = event.outcome
                 if event.outcome.kind != "new":
                     self._subscriptions.welcomed()
-                    self._call(self.on_resume, event.outcome)
+                    self.on_resume.tell(event.outcome)
             case Notice(topic="stopping"):
-                self._call(self.on_stopping, read(event.body, Stopping, "notice of the end").deadline_s)
+                self.on_stopping.tell(read(event.body, Stopping, "notice of the end").deadline_s)
             case Notice():
                 self._subscriptions.noticed(event)
             case Reply() | Close():
@@ -346,17 +360,10 @@ class ClientSession:
             case _:
                 self._seats.happened(event)
 
-    def _dropped(self) -> None:
+    def _dropped(self, drop: Drop) -> None:
         if not self._exchange.is_over:
             self.drops += 1
-            self._call(self.on_drop)
-
-    def _call(self, callback: Callable[..., None] | None, *args: Any) -> None:
-        try:
-            if callback is not None:
-                callback(*args)
-        except Exception:
-            log.exception("a callback of the session failed")
+            self.on_drop.tell(drop)
 
     def __repr__(self) -> str:
         return f"<ClientSession {self.id} of {self.player_id} {'connected' if self.connected else 'disconnected'}>"

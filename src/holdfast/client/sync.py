@@ -2,39 +2,56 @@
 
 Nothing is decided here. Each session has a thread of its own in which the asyncio session lives, so it stays connected
 while the program is busy; the methods may be called from any thread. A method is the asyncio one, run in that thread:
-its signature and documentation are those of the original.
+its signature and documentation are those of the original. Listeners, and what is to be done when a future is done, wait
+for `poll` and run in the thread that calls it.
 """
 
 import asyncio
 import threading
+from collections import deque
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Iterator, Mapping
-from concurrent.futures import CancelledError
+from concurrent.futures import CancelledError, Future, InvalidStateError
 from contextlib import suppress
-from functools import wraps
-from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar
+from functools import partial, wraps
+from typing import Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
+from weakref import WeakKeyDictionary
 
 from holdfast.client import connect as awaited_connect
 from holdfast.client import room as awaited_room
 from holdfast.client import session as awaited_session
 from holdfast.client import subscriptions as awaited
-from holdfast.client.room import Unconfirmed, several
+from holdfast.client.listeners import EVENTS, Drop, Listenable, ListenerList
+from holdfast.client.room import M, Unconfirmed, several
 from holdfast.client.session import PAGE_MAX
 from holdfast.client.subscriptions import RoomsChanged
 from holdfast.core.errors import Expired, NotSeated, SessionEnded
+from holdfast.core.limits import Limits
 from holdfast.core.messages import Message, SeatLeft
+from holdfast.logs import get_logger
 from holdfast.schemas.frames import Outcome
 from holdfast.schemas.placement import PlacementInfo
 from holdfast.schemas.room import RoomInfo
+
+log = get_logger("holdfast.client")
 
 P = ParamSpec("P")
 R = TypeVar("R")
 T = TypeVar("T")
 
+# On a method that runs in the background: the same, for `later`.
+_BEGIN = "__holdfast_begin__"
+
 
 class Background:
-    """One loop and one thread, until `stop`."""
+    """One loop and one thread, until `stop`; and what waits for the program's own thread."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, *, events_max: int = Limits.unpolled_events_max) -> None:
+        # What happened, for listeners; of a program that never polls only the newest is kept. And the callbacks of
+        # futures, of which there are as many as the program made.
+        self._events: deque[Callable[[], object]] = deque(maxlen=events_max)
+        self._callbacks: deque[Callable[[], object]] = deque()
+        self.listeners: WeakKeyDictionary[object, dict[type[Message], ListenerList[Any]]] = WeakKeyDictionary()
+        """The listeners of rooms: a room is one, however many `ClientRoom` stand for it."""
         self._loop = asyncio.new_event_loop()
         self._is_over = asyncio.Event()
         self._is_stopping = False
@@ -62,6 +79,45 @@ class Background:
             future.cancel()
             raise
 
+    def begin(self, work: Callable[[], Awaitable[T]], made: Callable[[T], R]) -> "Future[R]":
+        """Run a coroutine in the loop, and do not wait: its result is the future's, once `made` has converted it."""
+        future: _Later[R] = _Later(self._callbacks.append)
+
+        async def run() -> R:
+            return made(await work())
+
+        def started() -> None:
+            task = self._loop.create_task(run())
+            task.add_done_callback(partial(_settle, future))
+            # Cancelling the future cancels the work.
+            Future.add_done_callback(
+                future, lambda done: self._loop.call_soon_threadsafe(task.cancel) if done.cancelled() else None
+            )
+
+        with self._lock:
+            if self._is_stopping:
+                raise SessionEnded("closed", "closed by this program")
+            self._loop.call_soon_threadsafe(started)
+        return future
+
+    def tell(self, listeners: ListenerList[T], event: T) -> None:
+        """Something happened: its listeners hear of it with the next `poll`."""
+        if len(listeners):
+            self._events.append(partial(listeners.tell, event))
+
+    def poll(self) -> None:
+        """Call what is due, in this thread."""
+        for due in (self._events, self._callbacks):
+            for _ in range(len(due)):
+                try:
+                    call = due.popleft()
+                except IndexError:  # another thread polls, too
+                    break
+                try:
+                    call()
+                except Exception:
+                    log.exception("a callback failed")
+
     def stop(self) -> None:
         """Cancel what runs in the loop, end it, and wait for the thread."""
         self._check_thread()
@@ -78,7 +134,29 @@ class Background:
 
     def _check_thread(self) -> None:
         if threading.current_thread() is self._thread:
-            raise RuntimeError("a callback runs in the session's thread and cannot wait for it: set a flag in there")
+            raise RuntimeError("this runs in the session's thread, which cannot wait for itself: set a flag in there")
+
+
+class _Later(Future[T]):
+    """The result of a call that goes on. What is to be done when it is there waits for `poll`."""
+
+    def __init__(self, due: Callable[[Callable[[], object]], None]) -> None:
+        super().__init__()
+        self._due = due
+
+    def add_done_callback(self, fn: Callable[["Future[T]"], object]) -> None:
+        super().add_done_callback(lambda done: self._due(partial(fn, done)))
+
+
+def _settle(future: "Future[T]", task: "asyncio.Task[T]") -> None:
+    # Unless the program has cancelled it.
+    with suppress(InvalidStateError):
+        if task.cancelled():
+            future.set_exception(SessionEnded("closed", "closed by this program"))
+        elif (error := task.exception()) is not None:
+            future.set_exception(error)
+        else:
+            future.set_result(task.result())
 
 
 async def _limited(work: Callable[[], Awaitable[T]], timeout: float | None, otherwise: str) -> T:  # noqa: ASYNC109 - the error names it
@@ -146,6 +224,11 @@ def blocking_as(
     def call(self: Bridge[Any], /, *args: P.args, **kwargs: P.kwargs) -> R:
         return make(self._background, self._background.run(lambda: method(self._awaited, *args, **kwargs)))
 
+    def begin(self: Bridge[Any], /, *args: P.args, **kwargs: P.kwargs) -> "Future[R]":
+        background = self._background
+        return background.begin(lambda: method(self._awaited, *args, **kwargs), partial(make, background))
+
+    setattr(call, _BEGIN, begin)
     return call
 
 
@@ -172,8 +255,35 @@ class ClientRoom(Bridge[awaited_room.ClientRoom]):
     flush = blocking(awaited_room.ClientRoom.flush)
     leave = blocking(awaited_room.ClientRoom.leave)
     update = blocking(awaited_room.ClientRoom.update)
-    poll = called(awaited_room.ClientRoom.poll)
     acknowledge = called(awaited_room.ClientRoom.acknowledge)
+    _take = called(awaited_room.ClientRoom.poll)
+
+    def on(self, message_type: type[M]) -> ListenerList[M]:
+        """The listeners of one type of message: `room.on(Moved)(show)`, or `@room.on(Moved)` before a function.
+
+        `poll` calls them, and returns the messages that have none.
+        """
+        listeners = self._background.listeners.setdefault(self._awaited, {})
+        return listeners.setdefault(message_type, ListenerList())
+
+    def poll(self) -> list[Message]:
+        """The messages that are there now and have no listener, without waiting; the others go to their listeners.
+
+        Calls the session's listeners, too. Raises like `receive` when there can be no more.
+        """
+        self._background.poll()
+        messages = self._take()
+        listeners = self._background.listeners.get(self._awaited)
+        if listeners is None:
+            return messages
+        unheard = []
+        for message in messages:
+            heard = [listeners[kind] for kind in type(message).__mro__ if kind in listeners]
+            for each in heard:
+                each.tell(message)
+            if not any(heard):
+                unheard.append(message)
+        return unheard
 
     @property
     def unconfirmed(self) -> list[Unconfirmed]:
@@ -184,9 +294,16 @@ class ClientRoom(Bridge[awaited_room.ClientRoom]):
 
         return self._background.run(read)
 
-    def receive(self, timeout: float | None = None) -> Message:
-        """The next message; `TimeoutError` after so many seconds without one."""
-        return self._background.run(self._awaited.receive, timeout, "no message")
+    @overload
+    def receive(self, *, timeout: float | None = None) -> Message: ...
+    @overload
+    def receive(self, message_type: type[M], timeout: float | None = None) -> M: ...
+    def receive(self, message_type: type[Message] = Message, timeout: float | None = None) -> Message:
+        """The next message, or the next of one type; `TimeoutError` after so many seconds without one.
+
+        Messages of other types stay where they are, for the next `receive`, iteration or `poll`.
+        """
+        return self._background.run(lambda: self._awaited.receive(message_type), timeout, "no message")
 
     def __iter__(self) -> Self:
         return self
@@ -257,8 +374,15 @@ class Placement(Bridge[awaited.Placement]):
 class ClientSession(Bridge[awaited_session.ClientSession]):
     """A player's presence on a server. Reconnects and resumes by itself; made by `connect`.
 
-    The callbacks (`on_drop`, `on_resume`, `on_stopping`) run in the session's own thread: set a flag and return.
+    Its events can have several listeners, as in `session.on_drop(show)`. They run in `poll`, in the thread that calls
+    it.
     """
+
+    on_drop = Listenable[Drop]()
+    on_reconnecting = Listenable[Drop]()
+    on_resume = Listenable[Outcome]()
+    on_stopping = Listenable[float]()
+    on_close = Listenable[SessionEnded]()
 
     id = Mirrored[str]()
     player_id = Mirrored[str]()
@@ -267,9 +391,6 @@ class ClientSession(Bridge[awaited_session.ClientSession]):
     connected = Mirrored[bool]()
     outcome = Mirrored[Outcome | None]()
     drops = Mirrored[int]()
-    on_drop = Mirrored[Callable[[], None] | None]()
-    on_resume = Mirrored[Callable[[Outcome], None] | None]()
-    on_stopping = Mirrored[Callable[[float], None] | None]()
 
     create = blocking(awaited_session.ClientSession.create)
     search = blocking(awaited_session.ClientSession.search)
@@ -285,6 +406,33 @@ class ClientSession(Bridge[awaited_session.ClientSession]):
     watch = blocking_as(RoomWatch, awaited_session.ClientSession.watch)
     link = blocking(awaited_session.ClientSession.link)
     cut = called(awaited_session.ClientSession.cut)
+
+    def __init__(self, background: Background, awaited: awaited_session.ClientSession) -> None:
+        super().__init__(background, awaited)
+        for name in EVENTS:
+            getattr(awaited, name)(partial(background.tell, getattr(self, name)))
+
+    def poll(self) -> None:
+        """Once per frame of your game: call the listeners of what has happened, and of futures that are done.
+
+        `room.poll()` does it, too.
+        """
+        self._background.poll()
+
+    def later(self, method: Callable[P, R], /, *args: P.args, **kwargs: P.kwargs) -> "Future[R]":
+        """Begin a call without waiting for it, as in `session.later(session.join, room_id)`; the result is a future.
+
+        For games with a frame loop: look at `future.done()` in each frame, or give a function to
+        `future.add_done_callback`, which `poll` calls.
+        """
+        begin = getattr(method, _BEGIN, None)
+        bridge = getattr(method, "__self__", None)
+        if begin is None or not isinstance(bridge, Bridge) or bridge._background is not self._background:  # noqa: SLF001 - see `Bridge`
+            raise TypeError(
+                f"later takes a method of this session or its rooms, as in later(session.join); got {method!r}"
+            )
+        future: Future[R] = begin(bridge, *args, **kwargs)
+        return future
 
     @property
     def room(self) -> ClientRoom | None:
@@ -331,13 +479,18 @@ class ClientSession(Bridge[awaited_session.ClientSession]):
 def _connecting(connect: Callable[P, awaited_connect.connect]) -> Callable[P, ClientSession]:
     @wraps(connect, updated=())
     def blocking_connect(*args: P.args, **kwargs: P.kwargs) -> ClientSession:
+        listeners = {name: kwargs.pop(name) for name in EVENTS if name in kwargs}
         connecting = connect(*args, **kwargs)
-        background = Background("holdfast session")
+        background = Background("holdfast session", events_max=connecting.session.protocol.limits.unpolled_events_max)
         try:
-            return ClientSession(background, background.run(connecting.__aenter__))
+            session = ClientSession(background, connecting.session)
+            for name, listener in listeners.items():
+                getattr(session, name)(listener)
+            background.run(connecting.__aenter__)
         except BaseException:
             background.stop()
             raise
+        return session
 
     blocking_connect.__doc__ = """Connect to a server, and stay connected: `with connect(url) as session:`.
 

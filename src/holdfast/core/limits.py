@@ -268,6 +268,9 @@ class StreamLimits:
     ack_s: float = _limit(0.1, "or the time after which it is sent")
     # More than a window of messages, so that a snapshot is rarely written, and little enough to be read quickly.
     journal_bytes_max: int = _limit(512 * KIB, "bytes appended to a client's saved session", "a snapshot is written")
+    unpolled_events_max: int = _limit(
+        1024, "events of a blocking client's session that wait for `poll`", "the oldest is discarded"
+    )
     # Three pings may be lost before the peer counts as dropped.
     ping_s: float = _limit(5.0, "the time between two pings")
     silence_s: float = _limit(16.0, "time without any payload from the peer", "cut: `silent`; the client resumes")

@@ -69,9 +69,9 @@ class Driver:
         state = base64.b64decode(resume) if resume else None
         way = holdfast.connect(url, messages=[Down, State, Word], saved=storage_of(state), give_up_s=60.0, **options)
         session = self.session = way.session
-        session.on_drop = lambda: say(event="drop")
-        session.on_resume = lambda outcome: say(event="resume", outcome=told(outcome))
-        session.on_stopping = lambda deadline_s: say(event="stopping", deadline_s=deadline_s)
+        session.on_drop(lambda _: say(event="drop"))
+        session.on_resume(lambda outcome: say(event="resume", outcome=told(outcome)))
+        session.on_stopping(lambda deadline_s: say(event="stopping", deadline_s=deadline_s))
         await way
         self.heard.down, self.sent = down, up
         if session.room is not None:

@@ -106,7 +106,7 @@ class Sitting:
         self.room = room
         self.heard: list[Message] = []
         self.outcomes: list[Outcome] = []
-        session.on_resume = self.outcomes.append
+        session.on_resume(self.outcomes.append)
         self._reader = asyncio.create_task(self._read())
 
     async def _read(self) -> None:

@@ -40,7 +40,7 @@ async def test_clients_of_a_room_that_is_elsewhere_are_told_so_and_find_it_there
         await ada.has_heard("ada:1")
         bench.store.intrude(f"room/{ada.room.id}")
         closes: list[str] = []
-        ada.session.on_drop = lambda: closes.append("drop")
+        ada.session.on_drop(lambda _: closes.append("drop"))
 
         await ada.send(Say("2"))
         await a_moment(10.0)

@@ -192,7 +192,7 @@ async def test_after_a_reset_the_client_signs_in_with_its_account(world: World) 
 
     # As after a crash without a store, but for the accounts.
     told = asyncio.Event()
-    session.on_resume = lambda _: told.set()
+    session.on_resume(lambda _: told.set())
     server.parts.sessions.end(server_side(server, session), Reason.EXPIRED)
     session.cut()
     await told.wait()

@@ -61,7 +61,7 @@ class Bot:
         self._views = Tally()
         self._heard = asyncio.Event()
         self._missing = 0
-        session.on_resume = self._resumed
+        session.on_resume(self._resumed)
 
     @classmethod
     async def join(cls, random: Random, proxy: Proxy, room_id: str) -> "Bot":
