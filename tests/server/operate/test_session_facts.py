@@ -58,7 +58,7 @@ async def say(room: ClientRoom, *texts: str) -> None:
 
 async def come_back(server: MemoryServer, session: ClientSession) -> None:
     back = asyncio.Event()
-    session.on_resume = lambda _: back.set()
+    session.on_resume(lambda _: back.set())
     server.link(session).cut()
     await back.wait()
 
@@ -145,7 +145,7 @@ async def test_messages_that_could_not_be_kept_still_count() -> None:
         assert player.session.channel.overflowed
 
         back = asyncio.Event()
-        ada.on_resume = lambda _: back.set()
+        ada.on_resume(lambda _: back.set())
         server.dialer(ada).is_down = False
         await back.wait()
         await say(room, "four")
