@@ -72,6 +72,8 @@ async def test_players_and_sessions_are_listed_kicked_and_ended(operator: Operat
             "rooms": [room.id],
             "account": "",
             "roles": [],
+            "granted": [],
+            "revoked": [],
         }
         shown = await operator.json("sessions", "show", ada.id)
         assert (shown["connection_state"], shown["codec"]) == ("in_game", "holdfast.v1.msgpack")

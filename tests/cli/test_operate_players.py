@@ -7,6 +7,7 @@ import pytest
 
 import holdfast
 from holdfast import Reason, Room, Server, SessionEnded, WebSocket
+from holdfast.events import RoleGranted
 from holdfast.http.api import ApiKey, HttpApi
 from tests.cases import every_case
 from tests.cli.operator import Operator
@@ -20,7 +21,7 @@ class Hall(Room[holdfast.PlayerData]):
 
 @pytest.fixture
 async def operator() -> AsyncIterator[Operator]:
-    api = HttpApi(port=0, keys=[ApiKey(KEY, ["admin"])])
+    api = HttpApi(port=0, keys=[ApiKey(KEY, ["admin"], name="ops")])
     async with Server([Hall], listen=[WebSocket(port=0)], http=api) as server:
         yield Operator(server, KEY)
 
@@ -107,12 +108,44 @@ async def test_a_player_is_signed_out_everywhere(operator: Operator) -> None:
     assert await operator.json("players", "sign-out", "nobody") == {"signed_out": "nobody"}
 
 
+async def test_a_role_is_granted_listed_revoked_and_reset(operator: Operator) -> None:
+    told: list[RoleGranted] = []
+    operator.server.on(RoleGranted, told.append)
+    async with holdfast.connect(operator.server.url) as ada:
+        session = operator.server.sessions.get(ada.id)
+        assert session is not None
+
+        granted = await operator.output("players", "grant", ada.player_id, "gm")
+        assert granted == f"Player {ada.player_id} has the role gm."
+        assert session.roles == {"gm"}
+        [listed] = await operator.json("players", "roles")
+        assert listed == {"player": ada.player_id, "granted": ["gm"], "revoked": []}
+        assert "gm" in await operator.output("players", "list")
+        assert (await operator.json("sessions", "show", ada.id))["roles"] == ["gm"]
+
+        revoked = await operator.output("players", "revoke", ada.player_id, "gm")
+        assert revoked == f"Player {ada.player_id} does not have the role gm."
+        assert session.roles == frozenset()
+        reset = await operator.output("players", "reset-roles", ada.player_id)
+        assert reset == f"Player {ada.player_id} has the roles of the sign-in."
+        assert await operator.output("players", "roles") == "No roles were granted or revoked."
+    assert [(event.role, event.by) for event in told][:1] == [("gm", "ops")]
+
+
+async def test_a_role_that_cannot_be_one_is_refused(operator: Operator) -> None:
+    result = await operator.run("players", "grant", "ada", "x" * 65)
+
+    assert result.exit_code == 1
+    assert "a word of 1 to 64 printable characters" in result.stderr
+
+
 async def test_bans_need_a_key_for_operators() -> None:
     api = HttpApi(port=0, keys=[ApiKey(KEY, ["rooms"])])
     async with Server([Hall], listen=[WebSocket(port=0)], http=api) as server:
         operator = Operator(server, KEY)
 
-        for words in (["bans"], ["ban", "ada"], ["unban", "ada"], ["sign-out", "ada"]):
+        of_roles = (["roles"], ["grant", "ada", "gm"], ["revoke", "ada", "gm"], ["reset-roles", "ada"])
+        for words in (["bans"], ["ban", "ada"], ["unban", "ada"], ["sign-out", "ada"], *of_roles):
             result = await operator.run("players", *words)
             assert result.exit_code == 1
             assert "scope admin" in result.stderr

@@ -114,7 +114,7 @@ sessions = st.builds(
     SessionRecord,
     player=st.text(),
     codec=st.text(),
-    roles=st.lists(st.text(), max_size=3),
+    proven_roles=st.lists(st.text(), max_size=3),
     epoch=numbers,
     room=st.text(),
     channels_opened=numbers,
@@ -177,7 +177,7 @@ ROOM = RoomRecord(
 SESSION = SessionRecord(
     player="ada",
     codec="holdfast.v1.msgpack",
-    roles=["admin"],
+    proven_roles=["admin"],
     epoch=4,
     room="r-1",
     channels_opened=2,

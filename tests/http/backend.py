@@ -18,8 +18,9 @@ from holdfast.schemas.account import AccountInfo, TicketInfo
 from holdfast.schemas.ban import BanInfo, BanPage
 from holdfast.schemas.node import EventInfo, KindInfo, MessageKind, NodeInfo, OverviewInfo, PacketTarget, SettingsInfo
 from holdfast.schemas.placement import PlacementInfo, QueueInfo
-from holdfast.schemas.player import PlayerInfo, PlayerPage, PlayerState, ReservationInfo, SeatInfo
+from holdfast.schemas.player import PLAYER_CHARS_MAX, PlayerInfo, PlayerPage, PlayerState, ReservationInfo, SeatInfo
 from holdfast.schemas.requests import Ban, Create, Release, Reserve, Search, StartPlacement, Update
+from holdfast.schemas.role import RoleInfo, RolePage
 from holdfast.schemas.room import RoomInfo, RoomPage, RoomState
 from holdfast.schemas.session import SessionInfo, SessionPage, TimelineEntry, TimelineInfo
 from holdfast.server.operations import Operations
@@ -47,7 +48,14 @@ CALLS: Mapping[str, Mapping[str, str]] = {
         "timeline": "session_timeline",
         "latest_timeline": "player_timeline",
     },
-    "players": {"list": "list_players", "get": "get_player"},
+    "players": {
+        "list": "list_players",
+        "get": "get_player",
+        "roles": "list_roles",
+        "grant": "grant_role",
+        "revoke": "revoke_role",
+        "reset_roles": "reset_roles",
+    },
     "bans": {"page": "list_bans"},
     "access": {"ban": "ban", "unban": "unban", "sign_out": "sign_out"},
     "accounts": {
@@ -88,6 +96,7 @@ class FakeBackend:
         self.sessions: dict[str, SessionInfo] = {}
         self.placements: dict[str, PlacementInfo] = {}
         self.bans: dict[str, BanInfo] = {}
+        self.roles: dict[str, RoleInfo] = {}
         self.accounts: dict[str, AccountInfo] = {}
         self.packet_targets: dict[str, PacketTarget] = {}
         self.info = NodeInfo("node-1", "eu-west", is_ready=True, is_healthy=True, rooms=0, rooms_max=100, sessions=0)
@@ -276,7 +285,10 @@ class FakeBackend:
         return TimelineInfo(session_id, session.player, session.status, "Nothing has gone wrong.", [entry])
 
     def player_timeline(self, player_id: str) -> TimelineInfo:
-        return self.session_timeline(self.get_player(player_id).sessions[-1])
+        sessions = self.get_player(player_id).sessions
+        if not sessions:
+            raise NotFound(f"player {player_id[:80]!r} has no session on this node")
+        return self.session_timeline(sessions[-1])
 
     def list_players(self, *, limit: int, cursor: str, search: str = "") -> PlayerPage:
         players = sorted({session.player for session in self.sessions.values() if search in session.player})
@@ -285,13 +297,44 @@ class FakeBackend:
 
     def get_player(self, player_id: str) -> PlayerInfo:
         own = [session for session in self.sessions.values() if session.player == player_id]
-        if not own:
+        roles = self.roles.get(player_id)
+        if not own and roles is None:
             raise NotFound(f"player {player_id[:80]!r} has no session, seat or reservation on this node")
-        return PlayerInfo(player_id, [session.id for session in own], [session.room for session in own if session.room])
+        roles = roles or RoleInfo(player_id)
+        sessions, rooms = [session.id for session in own], [session.room for session in own if session.room]
+        return PlayerInfo(player_id, sessions, rooms, granted=roles.granted, revoked=roles.revoked)
 
     async def sign_out(self, player_id: str, why: str = "") -> None:
         self.told.append(("sign_out", player_id, why))
         self.sessions = {name: each for name, each in self.sessions.items() if each.player != player_id}
+
+    # Roles
+
+    def list_roles(self, limit: int, cursor: str) -> RolePage:
+        page, cursor = _page(list(self.roles.values()), limit, cursor)
+        return RolePage(page, cursor)
+
+    async def grant_role(self, player_id: str, role: str, *, by: str) -> PlayerInfo:
+        self.told.append(("grant", player_id, role, by))
+        return self._change_role(player_id, role, is_granted=True)
+
+    async def revoke_role(self, player_id: str, role: str, *, by: str) -> PlayerInfo:
+        self.told.append(("revoke", player_id, role, by))
+        return self._change_role(player_id, role, is_granted=False)
+
+    def _change_role(self, player_id: str, role: str, *, is_granted: bool) -> PlayerInfo:
+        checked_roles([role])
+        if len(player_id) > PLAYER_CHARS_MAX or role in {".", ".."}:
+            raise Invalid("an id or a role is too long")
+        if player_id not in self.roles and len(self.roles) >= BANS_MAX:
+            raise Throttled(f"the roles of {BANS_MAX} players are changed, which is the limit")
+        self.roles[player_id] = RoleInfo(player_id, [role] if is_granted else [], [] if is_granted else [role])
+        return self.get_player(player_id)
+
+    async def reset_roles(self, player_id: str, *, by: str) -> PlayerInfo:
+        self.told.append(("reset_roles", player_id, by))
+        self.roles.pop(player_id, None)
+        return PlayerInfo(player_id, [], [])
 
     # Bans
 

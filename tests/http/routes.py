@@ -23,7 +23,7 @@ class Route(NamedTuple):
             "placement_id": "m",
             "target": "s",
         }
-        ids |= {"subject": "player:p", "account_name": "ada", "name": "dashboard.js"}
+        ids |= {"role": "gm", "subject": "player:p", "account_name": "ada", "name": "dashboard.js"}
         return self.path.format(**ids)
 
 
@@ -50,6 +50,10 @@ ROUTES = [
     Route("GET", "/v1/players/{player_id}", Scope.READ),
     Route("GET", "/v1/players/{player_id}/timeline", Scope.READ),
     Route("POST", "/v1/players/{player_id}/sign-out", Scope.ADMIN),
+    Route("GET", "/v1/roles", Scope.ADMIN),
+    Route("PUT", "/v1/players/{player_id}/roles/{role}", Scope.ADMIN),
+    Route("DELETE", "/v1/players/{player_id}/roles/{role}", Scope.ADMIN),
+    Route("DELETE", "/v1/players/{player_id}/roles", Scope.ADMIN),
     Route("GET", "/v1/bans", Scope.ADMIN),
     Route("POST", "/v1/bans", Scope.ADMIN, {"player": "p"}),
     Route("DELETE", "/v1/bans/{subject}", Scope.ADMIN),

@@ -54,6 +54,15 @@ def test_a_key_that_cannot_be_meant_is_refused_and_not_shown(secret: str, scopes
     assert secret not in str(refused.value)
 
 
+@pytest.mark.parametrize("name", ["x" * 65, "line\nbreak", f"the key {SECRET}"])
+def test_a_name_that_cannot_be_shown_is_refused(name: str) -> None:
+    with pytest.raises(ValueError, match="the name of an API key") as refused:
+        ApiKey(SECRET, ["read"], name=name)
+
+    assert SECRET not in str(refused.value)
+    assert repr(ApiKey(SECRET, ["read"], name="ops")) == "ApiKey(***, ['read'], name='ops')"
+
+
 def test_a_key_of_sixteen_characters_is_long_enough() -> None:
     assert ApiKey("0123456789abcdef", ["read"]).opens(Scope.READ)
 

@@ -1,6 +1,9 @@
 """Sessions and players over HTTP."""
 
-from tests.http.world import World, problem_in
+from holdfast.http.api import Scope
+from tests.http.world import KEYS, SECRETS, World, problem_in
+
+NO_ROLES: dict[str, list[str]] = {"roles": [], "granted": [], "revoked": []}
 
 
 async def test_sessions_are_listed_by_player_and_by_page(world: World) -> None:
@@ -41,5 +44,24 @@ async def test_players_are_listed_by_page_and_shown_with_what_is_theirs(world: W
     ann = (await client.get("/v1/players/ann")).json()
 
     assert page == {"players": [ann], "cursor": "1"}
-    assert ann == {"id": "ann", "sessions": ["s1"], "rooms": ["r"], "account": "", "roles": []}
+    assert ann == {"id": "ann", "sessions": ["s1"], "rooms": ["r"], "account": "", **NO_ROLES}
     problem_in(await client.get("/v1/players/zoe"), 404, "not_found")
+
+
+async def test_roles_are_granted_revoked_and_reset_by_the_name_of_the_key(world: World) -> None:
+    client = await world.client(await world.serve(KEYS), SECRETS[Scope.ADMIN])
+
+    granted = await client.put("/v1/players/ann%2Flee/roles/game%20master")
+    listed = await client.get("/v1/roles")
+    revoked = await client.delete("/v1/players/ann%2Flee/roles/gm")
+    reset = await client.delete("/v1/players/ann%2Flee/roles")
+
+    assert (granted.status_code, granted.json()["granted"]) == (200, ["game master"])
+    assert listed.json()["roles"] == [{"player": "ann/lee", "granted": ["game master"], "revoked": []}]
+    assert (revoked.status_code, revoked.json()["revoked"]) == (200, ["gm"])
+    assert (reset.status_code, reset.json()["granted"]) == (200, [])
+    assert world.backend.told == [
+        ("grant", "ann/lee", "game master", "key of admin"),
+        ("revoke", "ann/lee", "gm", "key of admin"),
+        ("reset_roles", "ann/lee", "key of admin"),
+    ]

@@ -17,7 +17,7 @@ from tests.http.reader import RawClient
 SECRETS = {scope: f"{scope.value}-key-0123456789" for scope in Scope}
 SITE = Path(__file__).with_name("site")
 """What a build of the dashboard looks like."""
-KEYS = [ApiKey(secret, [scope]) for scope, secret in SECRETS.items()]
+KEYS = [ApiKey(secret, [scope], name=f"key of {scope.value}") for scope, secret in SECRETS.items()]
 
 
 class World:

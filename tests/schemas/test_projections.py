@@ -19,7 +19,7 @@ from holdfast.http import bodies
 from holdfast.http.bodies import NewAccount
 from holdfast.identity import accounts
 from holdfast.identity.accounts import Account
-from holdfast.schemas import account, ban, frames, node, placement, player, requests, room, session
+from holdfast.schemas import account, ban, frames, node, placement, player, requests, role, room, session
 from holdfast.schemas.account import AccountInfo
 from holdfast.schemas.ban import BanInfo, BanRecord
 from holdfast.schemas.events import Banned, PlacementChanged
@@ -27,6 +27,7 @@ from holdfast.schemas.placement import PlacementInfo
 from holdfast.schemas.player import PlayerFile, PlayerSchema, PlayerState, SeatInfo, SeatRecord
 from holdfast.schemas.projection import project
 from holdfast.schemas.requests import Create, CreateOptions, JoinOrCreate, RoomChanges, RoomOptions, StartPlacement
+from holdfast.schemas.role import RoleInfo, RoleRecord
 from holdfast.schemas.room import (
     HexText,
     ListingFile,
@@ -92,6 +93,7 @@ PROJECTIONS: dict[type[Struct], dict[type[Struct], set[str]]] = {
     },
     PlacementInfo: {PlacementChanged: {"at", "placement"}},
     BanInfo: {BanRecord: set(), Banned: {"at"}},
+    RoleInfo: {RoleRecord: set()},
     Account: {AccountInfo: set(), NewAccount: {"password"}},
     room.ReservationRecord: {room.ReservationFile: set()},
     room.TimerRecord: {room.TimerFile: set()},
@@ -159,7 +161,7 @@ def test_a_field_that_the_schema_lacks_or_has_with_another_type_is_found(schema:
 
 
 @pytest.mark.parametrize(
-    "module", [account, ban, node, placement, player, room, session], ids=lambda each: each.__name__
+    "module", [account, ban, node, placement, player, role, room, session], ids=lambda each: each.__name__
 )
 def test_every_record_and_file_is_the_projection_of_a_schema(module: ModuleType) -> None:
     """Others are made in one place alone."""

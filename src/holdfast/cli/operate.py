@@ -25,7 +25,7 @@ def _reason(name: str) -> Decorator:
 
 @click.group()
 def players() -> None:
-    """List the players on a running node; kick, ban and sign out."""
+    """List the players on a running node; kick, ban and sign out; grant and revoke roles."""
 
 
 @click.group()
@@ -96,8 +96,12 @@ _PLACEMENTS: list[Column] = [
 ]
 _PLAYERS: list[Column] = ["id", "account", "roles", "sessions", "rooms"]
 _SESSIONS: list[Column] = ["id", "player", "status", "room", "transport", "latency_ms", "age_s", "drops", "resumes"]
+_ROLES: list[Column] = ["player", "granted", "revoked"]
 _TARGETS: list[Column] = ["target", "kind", ("ends in", lambda item: span(item["ends_in_s"]))]
 _QUEUES: list[Column] = ["name", "destinations", ("timeout", lambda item: f"{item['timeout_s']:g} s"), "pending"]
+
+
+_NO_ROLES = "No roles were granted or revoked."
 
 
 # Commands that send one request and show its answer
@@ -161,6 +165,24 @@ _add(
     "End all sessions of a player, and reject tickets and JWTs issued before now.",
     _reason("--why"),
     signed_out="player_id",
+)
+_add(players, "roles", "LIST roles", table_of(_ROLES, empty=_NO_ROLES), "List granted and revoked roles.", limit_option)
+_add(
+    *(players, "grant", "PUT players/{player_id}/roles/{role}", "Player {player} has the role {role}."),
+    "Give a player a role, at once and until it is revoked, whatever the authenticator says.",
+    player="player_id",
+    role="role",
+)
+_add(
+    *(players, "revoke", "DELETE players/{player_id}/roles/{role}", "Player {player} does not have the role {role}."),
+    "Take a role from a player, at once and until it is granted, whatever the authenticator says.",
+    player="player_id",
+    role="role",
+)
+_add(
+    *(players, "reset-roles", "DELETE players/{player_id}/roles", "Player {player} has the roles of the sign-in."),
+    "Undo everything that was granted to a player and revoked from them.",
+    player="player_id",
 )
 _add(
     *(sessions, "list", "LIST sessions", table_of(_SESSIONS, empty="There are no sessions.")),

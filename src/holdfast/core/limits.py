@@ -144,6 +144,9 @@ class IdentityLimits:
         'or is rejected (`"refuse"`)',
     )
     bans_max: int = _limit(100_000, "bans", "one more is refused: `throttled`")
+    role_changes_max: int = _limit(
+        100_000, "players whose roles operators have changed", "one more is refused: `throttled`"
+    )
     sign_outs_max: int = _limit(
         100_000,
         "sign-outs that are remembered",

@@ -27,6 +27,7 @@ from holdfast.schemas.ban import BanRecord
 from holdfast.schemas.frames import Reply, RequestProblem
 from holdfast.schemas.player import PlayerSchema, SeatRecord
 from holdfast.schemas.projection import project
+from holdfast.schemas.role import RoleRecord
 from holdfast.schemas.room import EffectRecord, ObjectsRecord, RoomRecord, TimerRecord
 from holdfast.schemas.session import ChannelRecord, SessionRecord, SessionSchema, StandingRecord
 
@@ -60,7 +61,7 @@ def _with_numbers(fields: list[Any]) -> list[Any]:
 MIGRATIONS: dict[type, dict[int, Migration]] = {
     RoomRecord: {1: _with_numbers},
     # Version 2 changed rooms only.
-    **{kind: {1: list} for kind in (SessionRecord, EffectRecord, BanRecord, StandingRecord)},
+    **{kind: {1: list} for kind in (SessionRecord, EffectRecord, BanRecord, RoleRecord, StandingRecord)},
 }
 """For each type of record, from a version to the next: fields in, fields out."""
 
@@ -70,7 +71,7 @@ class Unreadable(Exception):
 
 
 E = TypeVar("E", SeatRecord, ObjectsRecord, TimerRecord)
-R = TypeVar("R", RoomRecord, SessionRecord, EffectRecord, BanRecord, StandingRecord)
+R = TypeVar("R", RoomRecord, SessionRecord, EffectRecord, BanRecord, RoleRecord, StandingRecord)
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_fields = msgspec.msgpack.Decoder(list[Any]).decode
@@ -89,7 +90,7 @@ def session_key(session_id: str) -> str:
     return f"session/{session_id}"
 
 
-def encode(record: RoomRecord | SessionRecord | EffectRecord | BanRecord | StandingRecord) -> bytes:
+def encode(record: RoomRecord | SessionRecord | EffectRecord | BanRecord | RoleRecord | StandingRecord) -> bytes:
     """A record as it is stored: its header, then its fields."""
     fields = _encode(record)
     return _HEAD.pack(VERSION, crc32(fields, VERSION)) + fields
@@ -132,6 +133,7 @@ decode_room = _reader(RoomRecord)
 decode_session = _reader(SessionRecord)
 decode_effect = _reader(EffectRecord)
 decode_ban = _reader(BanRecord)
+decode_role = _reader(RoleRecord)
 decode_standing = _reader(StandingRecord)
 
 
@@ -230,6 +232,7 @@ def describe_session(session: Session, now: float) -> SessionSchema:
         room=session.room_id,
         account=session.account,
         roles=sorted(session.roles),
+        proven_roles=sorted(session.proven_roles),
         address=session.address,
         connection=connection.id if connection is not None else "",
         connection_state=connection.state.value if connection is not None else "",
@@ -309,7 +312,7 @@ def restored_session(session_id: str, record: SessionRecord, *, limits: Limits, 
         now=now,
         grace_s=grace_s,
         codec=codec,
-        roles=frozenset(record.roles),
+        roles=frozenset(record.proven_roles),
     )
     session.epoch = record.epoch
     session.channels_opened = record.channels_opened

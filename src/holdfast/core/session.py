@@ -135,8 +135,8 @@ class Session:
         *("_limits", "_past", "account", "address", "beside", "channel", "channels_opened", "closing", "codec"),
         *("connection", "created_at", "data", "drop_reason", "dropped_at", "drops", "end_reason", "ends", "epoch"),
         *("expires_at", "flags", "flood", "grace_s", "id", "last_active_at", "last_request", "latency", "lineage"),
-        *("on_disconnect", "player_id", "replayed", "replies", "requests_announced", "resumes", "rewound", "roles"),
-        *("seat", "sign_outs", "signed_in_at", "state", "tokens", "wrong_guesses"),
+        *("on_disconnect", "player_id", "proven_roles", "replayed", "replies", "requests_announced", "resumes"),
+        *("rewound", "roles", "seat", "sign_outs", "signed_in_at", "state", "tokens", "wrong_guesses"),
     )
 
     def __init__(  # noqa: PLR0915 - all but the first two by keyword
@@ -152,7 +152,8 @@ class Session:
     ) -> None:
         self.id = session_id
         self.player_id = player_id
-        self.roles = roles
+        self.roles = self.proven_roles = roles
+        """What the session may do: the roles that its authenticator proved, and what operators granted and revoked."""
         self.account = ""
         """The name of the account that its player signed in with; empty without one."""
         self.codec = codec
@@ -520,7 +521,7 @@ class Player(Generic[D]):
 
     @property
     def roles(self) -> frozenset[str]:
-        """The player's roles, proven at sign-in."""
+        """The player's roles: proven at sign-in, granted and revoked by operators since."""
         return self._holdfast_seat.session.roles
 
     @property

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 DEFAULT_HOST = "127.0.0.1"
 DEFAULT_PORT = 7778
 KEY_CHARS_MIN = 16
+_NAME_CHARS_MAX = 64
 # What RFC 6750 allows in a header.
 _SENDABLE = re.compile(r"[A-Za-z0-9._~+/-]+=*")
 
@@ -81,11 +82,11 @@ class Scope(Enum):
 
 
 class ApiKey:
-    """A key and its scopes, as in `ApiKey(secret, ["read"])`."""
+    """A key and its scopes, as in `ApiKey(secret, ["read"])`; its name says in events who did something."""
 
-    __slots__ = ("digest", "scopes")
+    __slots__ = ("digest", "name", "scopes")
 
-    def __init__(self, secret: str, scopes: Iterable[Scope | str]) -> None:
+    def __init__(self, secret: str, scopes: Iterable[Scope | str], *, name: str = "") -> None:
         if len(secret) < KEY_CHARS_MIN:
             raise ValueError(
                 f"an API key needs at least {KEY_CHARS_MIN} characters; got {len(secret)}. "
@@ -93,6 +94,11 @@ class ApiKey:
             )
         if not _SENDABLE.fullmatch(secret):
             raise ValueError("an API key consists of letters, digits and - . _ ~ + / (and = at its end)")
+        if len(name) > _NAME_CHARS_MAX or not (name.isprintable() or not name):
+            raise ValueError(f"the name of an API key has at most {_NAME_CHARS_MAX} printable characters")
+        if secret in name:
+            raise ValueError("the name of an API key is shown in events and logs: it must not contain the key")
+        self.name = name
         self.digest = _digest(secret)
         # A single word would be taken for its letters.
         self.scopes = frozenset(_scope(scope) for scope in ([scopes] if isinstance(scopes, str) else scopes))
@@ -100,7 +106,8 @@ class ApiKey:
             raise ValueError(f"an API key needs a scope: {_known()}")
 
     def __repr__(self) -> str:
-        return f"ApiKey(***, {sorted(scope.value for scope in self.scopes)})"
+        name = f", name={self.name!r}" if self.name else ""
+        return f"ApiKey(***, {sorted(scope.value for scope in self.scopes)}{name})"
 
     def opens(self, scope: Scope) -> bool:
         """Whether this key may do what needs that scope."""

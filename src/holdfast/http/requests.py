@@ -26,6 +26,7 @@ from holdfast.server.operations import Operations
 
 CONTEXT = "holdfast"
 """The key of an ASGI scope under which its `ApiContext` is."""
+_CALLER = "holdfast.caller"
 _JSON = "application/json"
 _CHALLENGE = 'Bearer realm="holdfast"'
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -177,6 +178,12 @@ def _check_key(request: Request[Any, Any, Any], keys: tuple[ApiKey, ...], scope:
             f"a key with the scope {scope.value} is required",
             headers={"WWW-Authenticate": f'{_CHALLENGE}, error="insufficient_scope", scope="{scope.value}"'},
         )
+    request.scope[_CALLER] = key.name  # type: ignore[literal-required]  # a key of ours
+
+
+def caller_of(request: ApiRequest) -> str:
+    """The name of the API key with which a request came; empty if it has none."""
+    return str(request.scope.get(_CALLER, ""))
 
 
 def _check_is_local(request: Request[Any, Any, Any]) -> None:

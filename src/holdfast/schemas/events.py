@@ -191,6 +191,26 @@ class BanLifted(Event, frozen=True, kw_only=True, tag="ban.lifted"):
     subject: str
 
 
+class RoleGranted(Event, frozen=True, kw_only=True, tag="role.granted"):
+    """An operator gave a player a role, or undid that it was revoked (`is_reset`)."""
+
+    player: str
+    role: str
+    by: str = ""
+    """The name of the operator's API key, or what the caller passed; empty if it is unknown."""
+    is_reset: bool = False
+    """From now on the authenticator decides."""
+
+
+class RoleRevoked(Event, frozen=True, kw_only=True, tag="role.revoked"):
+    """An operator took a role from a player, or undid that it was granted (`is_reset`)."""
+
+    player: str
+    role: str
+    by: str = ""
+    is_reset: bool = False
+
+
 # Rooms and seats
 
 

@@ -25,6 +25,10 @@ class PlayerInfo(Struct, frozen=True, omit_defaults=True):
     """The name of the account that one of the sessions was signed in with."""
     roles: list[str] = []
     """Of all sessions together."""
+    granted: list[str] = []
+    """Roles that operators granted."""
+    revoked: list[str] = []
+    """Roles that operators revoked."""
 
 
 class PlayerPage(Struct, frozen=True, omit_defaults=True):

@@ -142,7 +142,8 @@ class SessionRecord(Struct, array_like=True, frozen=True):
 
     player: str
     codec: str
-    roles: list[str]
+    proven_roles: list[str]
+    """Those of its authenticator: what operators granted and revoked is saved for the player."""
     epoch: int
     room: str
     channels_opened: int
@@ -169,6 +170,7 @@ class SessionRecord(Struct, array_like=True, frozen=True):
 class SessionSchema(SessionInfo, frozen=True, kw_only=True):
     """Everything that is known of a session: what is shown, and what is private. It is never sent."""
 
+    proven_roles: list[str]
     sign_outs: int
     epoch: int
     channels_opened: int

@@ -311,6 +311,7 @@ class ServerParts:
             lifecycle=self.lifecycle,
             stored=self.stored,
             limiter=self.connection_limiter,
+            apply_roles=self.access.roles.apply,
         )
         self.placements = Placements(
             self.clock.loop,
@@ -415,6 +416,7 @@ class ServerParts:
 
     def _order_listeners(self) -> None:
         lifecycle, rooms, connections = self.lifecycle, self.rooms, self.connections
+        lifecycle.on_add += [self.access.roles.apply]
         lifecycle.graces.may_end = lambda session: not self.stored.is_stuck(session)
         lifecycle.on_drop += [self.requests.dropped]
         lifecycle.on_detach += [rooms.index.watches.dropped, rooms.session_dropped]

@@ -40,7 +40,7 @@ class Operations:
         self.sessions = SessionOperations(
             parts.context, parts.lifecycle, parts.stored, parts.timelines, saved_end=saved_end
         )
-        self.players = PlayerOperations(parts.sessions, parts.rooms)
+        self.players = PlayerOperations(parts.sessions, parts.rooms, parts.access)
         self.access = parts.access
         self.bans = parts.access.bans
         self.accounts = AccountOperations(settings.authenticators, parts.access.sign_out)

@@ -79,6 +79,8 @@ class SessionLifecycle:
         )
         # One object for all sessions: reading `self.end_session` makes a new one each time.
         self._ends = self.end_session
+        self.on_add: list[Callable[[Session], None]] = []
+        """A session begins or is restored: nobody has seen it yet."""
         self.on_drop: list[Callable[[Session], None]] = []
         """A connection was lost."""
         self.on_detach: list[Callable[[Session], None]] = []
@@ -93,6 +95,8 @@ class SessionLifecycle:
     def add(self, session: Session) -> None:
         """A session begins, or is restored."""
         session.ends = self._ends
+        for heard in self.on_add:
+            heard(session)
         self.registry.add(session)
 
     # Connections

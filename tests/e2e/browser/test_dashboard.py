@@ -113,6 +113,40 @@ async def test_a_session_is_found_explained_and_its_connection_dropped(page: Pag
     assert stage.server.parts.packets.targets()[0].target == session.id
 
 
+async def test_roles_of_a_session_are_shown_granted_and_revoked(page: Page, stage: Stage) -> None:
+    session, room = await stage.joins()
+    kept = stage.server.sessions.get(session.id)
+    assert kept is not None
+    await room.send(Say("hello"))
+    await stage.open(page, f"sessions/{session.id}")
+    facts = page.locator(".facts").first
+    await expect(facts).to_contain_text("127.0.0.1", timeout=SOON_MS)
+    await expect(facts).to_contain_text("holdfast.v1.msgpack")
+    await expect(facts).to_contain_text("1 message,", timeout=SOON_MS)
+    await expect(page.get_by_role("button", name="Revoke role")).to_have_count(0)
+
+    await page.get_by_role("button", name="Grant role").click()
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_label("Role").fill("game master")
+    await dialog.get_by_role("button", name="Grant role").click()
+    await expect(page.get_by_text(f"{session.player_id} has the role game master.")).to_be_visible()
+    await expect(facts).to_contain_text("game master", timeout=SOON_MS)
+    assert kept.roles == {"game master"}
+
+    await page.get_by_role("button", name="Revoke role").click()
+    await dialog.get_by_label("Role").select_option("game master")
+    await dialog.get_by_role("button", name="Revoke role").click()
+    await expect(facts).not_to_contain_text("game master", timeout=SOON_MS)
+    assert kept.roles == frozenset()
+
+    await page.goto(f"{stage.url}#/players/{session.player_id}")
+    await expect(page.locator(".facts").first).to_contain_text("Revokedgame master", timeout=SOON_MS)
+    await page.get_by_role("button", name="Reset roles").click()
+    await dialog.get_by_role("button", name="Reset roles").click()
+    await expect(page.locator(".facts").first).to_contain_text("Revoked–", timeout=SOON_MS)
+    await expect(page.get_by_role("button", name="Reset roles")).to_have_count(0)
+
+
 async def test_a_kick_asks_first_and_escape_is_no(page: Page, stage: Stage) -> None:
     session, room = await stage.joins()
     await stage.open(page, f"rooms/{room.id}")

@@ -44,3 +44,50 @@ export async function askToSignOut(player: string): Promise<void> {
     await attempt(() => act("POST", path`/v1/players/${player}/sign-out`, { reason }), `${player} was signed out.`);
   }
 }
+
+/** Give a player a role, after a confirmation; whether it was done. */
+export async function askToGrant(player: string): Promise<boolean> {
+  const told = await confirm({
+    title: "Grant a role?",
+    text: [h("b", null, player), " has the role at once, and keeps it until it is revoked, however they sign in."],
+    fields: field("Role", h("input", { name: "role", required: true, maxlength: 64 }), "As in the game's code: gm."),
+    action: "Grant role",
+  });
+  const role = String(told?.get("role") ?? "").trim();
+  if (role !== "") {
+    await attempt(() => act("PUT", path`/v1/players/${player}/roles/${role}`), `${player} has the role ${role}.`);
+  }
+  return role !== "";
+}
+
+/** Take one of these roles from a player, after a confirmation; whether it was done. */
+export async function askToRevoke(player: string, roles: string[]): Promise<boolean> {
+  const told = await confirm({
+    title: "Revoke a role?",
+    text: [h("b", null, player), " loses the role at once, and does not get it back by signing in again."],
+    fields: field("Role", h("select", { name: "role" }, ...roles.map((each) => h("option", { value: each }, each)))),
+    action: "Revoke role",
+    isDangerous: true,
+  });
+  if (told !== null) {
+    const role = String(told.get("role"));
+    await attempt(
+      () => act("DELETE", path`/v1/players/${player}/roles/${role}`),
+      `${player} no longer has the role ${role}.`,
+    );
+  }
+  return told !== null;
+}
+
+/** Undo what was granted to a player and revoked from them, after a confirmation; whether it was done. */
+export async function askToResetRoles(player: string): Promise<boolean> {
+  const told = await confirm({
+    title: "Reset the roles?",
+    text: ["Everything that was granted to ", h("b", null, player), " and revoked from them is undone."],
+    action: "Reset roles",
+  });
+  if (told !== null) {
+    await attempt(() => act("DELETE", path`/v1/players/${player}/roles`), `The roles of ${player} were reset.`);
+  }
+  return told !== null;
+}

@@ -110,6 +110,8 @@ export interface PlayerInfo {
   rooms: string[];
   account: string;
   roles: string[];
+  granted: string[];
+  revoked: string[];
 }
 export interface BanInfo {
   subject: string;

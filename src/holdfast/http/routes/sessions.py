@@ -1,18 +1,21 @@
-"""Sessions and players: list them, end or drop a session, explain what happened, sign a player out."""
+"""Sessions and players: list them, end or drop a session, explain what happened, sign a player out, change roles."""
 
-from litestar import delete, get, post
+from litestar import delete, get, post, put
 from litestar.di import NamedDependency
 
 from holdfast.http.api import Scope
-from holdfast.http.bodies import PlayerQuery, ReasonQuery, SessionQuery
-from holdfast.http.routes.shared import PlayerPath, Server, SessionPath, route
+from holdfast.http.bodies import PageQuery, PlayerQuery, ReasonQuery, SessionQuery
+from holdfast.http.requests import ApiRequest, caller_of
+from holdfast.http.routes.shared import PlayerPath, RolePath, Server, SessionPath, route
 from holdfast.schemas.player import PlayerInfo, PlayerPage
+from holdfast.schemas.role import RolePage
 from holdfast.schemas.session import SessionInfo, SessionPage, TimelineInfo
 
 _SESSIONS = "/v1/sessions"
 _SESSION = "/v1/sessions/{session_id:str}"
 _PLAYERS = "/v1/players"
 _PLAYER = "/v1/players/{player_id:str}"
+_ROLE = "/v1/players/{player_id:str}/roles/{role:str}"
 
 
 @route(get, _SESSIONS, "sessions", "List sessions", Scope.READ, "expired", example={"player": "guest-7Jm2"})
@@ -59,7 +62,7 @@ async def list_players(server: Server, params: NamedDependency[PlayerQuery]) -> 
 
 @route(get, _PLAYER, "players", "Get a player", Scope.READ)
 async def get_player(server: Server, player_id: PlayerPath) -> PlayerInfo:
-    """Their sessions and their rooms."""
+    """Their sessions, rooms and roles."""
     return server.players.get(player_id)
 
 
@@ -80,3 +83,30 @@ async def sign_out_player(server: Server, player_id: PlayerPath, params: NamedDe
     They need not be connected. They may sign in again with passwords and guest credentials.
     """
     await server.access.sign_out(player_id, params.reason)
+
+
+@route(get, "/v1/roles", "players", "List changed roles", Scope.ADMIN, "expired")
+async def list_roles(server: Server, params: NamedDependency[PageQuery]) -> RolePage:
+    """The players to whom operators granted roles, or from whom they revoked some."""
+    return server.players.roles(limit=params.limit, cursor=params.cursor)
+
+
+@route(put, _ROLE, "players", "Grant a role", Scope.ADMIN, "throttled")
+async def grant_role(server: Server, request: ApiRequest, player_id: PlayerPath, role: RolePath) -> PlayerInfo:
+    """At once in all of their sessions, and in later ones, whatever their authenticator says; also after a restart.
+
+    They need not be connected.
+    """
+    return await server.players.grant(player_id, role, by=caller_of(request))
+
+
+@route(delete, _ROLE, "players", "Revoke a role", Scope.ADMIN, "throttled", status_code=200)
+async def revoke_role(server: Server, request: ApiRequest, player_id: PlayerPath, role: RolePath) -> PlayerInfo:
+    """The same the other way: they do not have the role, even if their authenticator says so."""
+    return await server.players.revoke(player_id, role, by=caller_of(request))
+
+
+@route(delete, f"{_PLAYER}/roles", "players", "Reset roles", Scope.ADMIN, "throttled", status_code=200)
+async def reset_roles(server: Server, request: ApiRequest, player_id: PlayerPath) -> PlayerInfo:
+    """Undo everything that was granted and revoked: they have the roles that their authenticator says."""
+    return await server.players.reset_roles(player_id, by=caller_of(request))

@@ -31,6 +31,7 @@ SessionPath = Annotated[str, _path("The session's id.", "se_4hTq0s1c")]
 BanPath = Annotated[
     str, _path("The ban's subject: player:ID or address:RANGE (its slash as %2F).", "player:guest-7Jm2")
 ]
+RolePath = Annotated[str, _path("The role.", "gm")]
 AccountPath = Annotated[str, _path("The account's name.", "ada")]
 PlacementPath = Annotated[str, _path("The placement's id.", "match-2041")]
 TargetPath = Annotated[

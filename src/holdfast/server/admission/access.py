@@ -1,4 +1,5 @@
-"""Bans and sign-outs: which players and addresses may enter, and which sessions and credentials are still valid.
+"""Bans, sign-outs and roles: which players and addresses may enter, which sessions and credentials are still valid, and
+which roles operators have changed.
 
 Sign-outs are numbered, and a session stores the number of the last one before its start: that alone decides whether a
 later sign-out has ended it, whatever the clock did, and even if its record outlived its end in a crash. A ban of a
@@ -21,6 +22,7 @@ from holdfast.schemas.requests import Ban
 from holdfast.schemas.session import StandingRecord
 from holdfast.server.admission.access_records import AccessRecords
 from holdfast.server.admission.bans import Bans, ban_message, banned_range, check_player_id, key_for
+from holdfast.server.admission.roles import Roles
 from holdfast.server.context import Context
 from holdfast.server.sessions import SessionLifecycle, StoredSessions
 from holdfast.stores.port import Broken, Store
@@ -36,7 +38,7 @@ _SESSIONS_AT_ONCE = 500
 
 
 class Access:
-    """Bans and sign-outs; saved in the store, if there is one."""
+    """Bans, sign-outs and roles; saved in the store, if there is one."""
 
     def __init__(
         self,
@@ -56,6 +58,7 @@ class Access:
         self._unauthenticated = unauthenticated
         self._records = AccessRecords(context, store, fatal)
         self.bans = Bans(context, self._records)
+        self.roles = Roles(context, self._records, lifecycle.registry)
         # By player, oldest sign-out first.
         self._signed_out: dict[str, StandingRecord] = {}
         self._everybody = StandingRecord(_EVERYBODY, 0, 0.0)
@@ -64,6 +67,7 @@ class Access:
     async def load(self) -> None:
         """Load the records of the store, before anybody can enter."""
         await self.bans.load()
+        await self.roles.load()
         found: list[StandingRecord] = []
         for entry in await self._records.read("standing/"):
             try:
@@ -131,6 +135,23 @@ class Access:
     async def unban(self, subject: str) -> None:
         """Lift a ban, as in "player:ann"; `NotFound` if there is none."""
         self.bans.lift(subject)
+        await self._saved()
+
+    # Roles
+
+    async def grant(self, player_id: str, role: str, *, by: str = "") -> None:
+        """Give a player a role, in all of their sessions, now and later."""
+        self.roles.grant(player_id, role, by)
+        await self._saved()
+
+    async def revoke(self, player_id: str, role: str, *, by: str = "") -> None:
+        """Take a role from a player, in all of their sessions, now and later."""
+        self.roles.revoke(player_id, role, by)
+        await self._saved()
+
+    async def reset_roles(self, player_id: str, *, by: str = "") -> None:
+        """Undo what was granted to a player and revoked from them."""
+        self.roles.reset(player_id, by)
         await self._saved()
 
     # Sign-outs

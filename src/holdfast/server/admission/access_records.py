@@ -1,4 +1,4 @@
-"""Bans and sign-outs in the store: each record is written until the store has its latest value.
+"""Bans, sign-outs and roles in the store: each record is written until the store has its latest value.
 
 They bypass the committer, which waits for the turns of rooms: a handler in the middle of a turn may wait for a ban to
 be saved.
@@ -59,7 +59,7 @@ class AccessRecords:
         if self._writing is not None:
             await asyncio.wait([self._writing], timeout=within_s)
         if self._writing is not None:
-            log.error("bans and sign-outs could not be saved before the stop", count=len(self._wanted))
+            log.error("bans, sign-outs and roles could not be saved before the stop", count=len(self._wanted))
             self._writing.cancel()
             await asyncio.wait([self._writing])
 
@@ -70,7 +70,7 @@ class AccessRecords:
         except Broken as error:
             self._fatal(error)
         except Exception as error:  # noqa: BLE001 - logged, counted, contained; waiters give up after a while
-            self._faults.report("saving a ban or a sign-out", error)
+            self._faults.report("saving a ban, a sign-out or a role", error)
         finally:
             self._writing = None
 
@@ -103,7 +103,9 @@ class AccessRecords:
     async def _try_later(self, store: Store, error: Exception) -> None:
         if not self._is_refused:
             self._is_refused = True
-            log.warning("the store cannot save bans and sign-outs, which are in force; trying again", error=error)
+            log.warning(
+                "the store cannot save bans, sign-outs and roles, which are in force; trying again", error=error
+            )
         await asyncio.sleep(self._limits.store_retry_s)
         # The write may have succeeded, or somebody else wrote: this node's value is newer.
         for key in list(self._wanted):

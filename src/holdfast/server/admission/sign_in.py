@@ -297,7 +297,7 @@ class SignIn:
                 is_reset=is_reset,
             )
         )
-        scheme, roles = attempt.auth.scheme, sorted(identity.roles)
+        scheme, roles = attempt.auth.scheme, sorted(session.roles)
         self._publish(Authenticated(session=session.id, player=session.player_id, scheme=scheme, roles=roles))
         self._welcomer.welcome(connection, session, token, outcome, credential=identity.credential)
 

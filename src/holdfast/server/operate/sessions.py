@@ -17,7 +17,9 @@ from holdfast.observability.timeline import Timelines
 from holdfast.schemas.account import AccountInfo, TicketInfo
 from holdfast.schemas.player import PlayerInfo, PlayerPage
 from holdfast.schemas.projection import project
+from holdfast.schemas.role import RolePage
 from holdfast.schemas.session import SessionInfo, SessionPage, TimelineEntry, TimelineInfo
+from holdfast.server.admission.access import Access
 from holdfast.server.admission.sign_in import store_busy
 from holdfast.server.context import Context, page_of
 from holdfast.server.directory.directory import Directory
@@ -126,9 +128,10 @@ def _matches(session: Session, search: str) -> bool:
 class PlayerOperations:
     """The players of one node: everybody with a session, a seat or a reservation."""
 
-    def __init__(self, sessions: SessionRegistry, directory: Directory) -> None:
+    def __init__(self, sessions: SessionRegistry, directory: Directory, access: Access) -> None:
         self._sessions = sessions
         self._directory = directory
+        self._access = access
 
     def list(self, *, search: str = "", limit: int, cursor: str) -> PlayerPage:
         """The players with `search` in their id, in the order of their ids."""
@@ -139,19 +142,43 @@ class PlayerOperations:
 
     def get(self, player_id: str) -> PlayerInfo:
         info = self._info(player_id)
-        if not info.sessions and not info.rooms:
+        if not (info.sessions or info.rooms or info.granted or info.revoked):
             raise NotFound(f"player {player_id!r} has no session, seat or reservation on this node")
         return info
 
     def _info(self, player_id: str) -> PlayerInfo:
-        sessions = self._sessions.of_player(player_id)
+        sessions, changes = self._sessions.of_player(player_id), self._access.roles.changes(player_id)
         return PlayerInfo(
             id=player_id,
             sessions=[str(session.id) for session in sessions],
             rooms=[runner.room.id for runner in self._directory.rooms_of(player_id)],
             account=next((session.account for session in sessions if session.account), ""),
             roles=sorted({role for session in sessions for role in session.roles}),
+            granted=changes.granted,
+            revoked=changes.revoked,
         )
+
+    # Roles. Each takes effect at once, also for players who are away, and returns once it is saved. `by` names who did
+    # it, for the event.
+
+    async def grant(self, player_id: str, role: str, *, by: str = "") -> PlayerInfo:
+        """Give a player a role, whatever their authenticator says."""
+        await self._access.grant(player_id, role, by=by)
+        return self._info(player_id)
+
+    async def revoke(self, player_id: str, role: str, *, by: str = "") -> PlayerInfo:
+        """Take a role from a player, whatever their authenticator says."""
+        await self._access.revoke(player_id, role, by=by)
+        return self._info(player_id)
+
+    async def reset_roles(self, player_id: str, *, by: str = "") -> PlayerInfo:
+        """Undo what was granted and revoked: the player has the roles that their authenticator says."""
+        await self._access.reset_roles(player_id, by=by)
+        return self._info(player_id)
+
+    def roles(self, *, limit: int, cursor: str) -> RolePage:
+        """The players whose roles were changed, in the order of their ids."""
+        return self._access.roles.page(limit, cursor)
 
 
 class AccountOperations:

@@ -1,6 +1,6 @@
 // One session: its state, its timeline explained in plain words, and actions.
 
-import { askToBan } from "../actions";
+import { askToBan, askToGrant, askToRevoke } from "../actions";
 import { act, get, Problem, path, type SessionInfo, type TimelineInfo } from "../api";
 import type { Page } from "../page";
 import { attempt, confirm, field, showProblem } from "../ui/dialog";
@@ -24,7 +24,7 @@ export const session: Page = (root, session_id) => {
   const showTimeline = part(timeline, drawTimeline);
   const showActions = part(
     actions,
-    ([isHere, isLogged, isConnected, hasRoom]: boolean[]) =>
+    ([isHere, isLogged, isConnected, hasRoom, hasRole]: boolean[]) =>
       isHere && [
         h(
           "button",
@@ -32,6 +32,8 @@ export const session: Page = (root, session_id) => {
           isLogged ? "Stop packet log" : "Log packets",
         ),
         isConnected && h("button", { "data-key": "drop", onclick: () => drop() }, "Drop connection"),
+        h("button", { "data-key": "grant", onclick: () => grant() }, "Grant role"),
+        hasRole && h("button", { "data-key": "revoke", onclick: () => revoke() }, "Revoke role"),
         hasRoom && h("button", { "data-key": "kick", onclick: () => kick() }, "Kick from room"),
         h("button", { "data-key": "end", class: "danger", onclick: () => end() }, "End session"),
         h("button", { "data-key": "ban", class: "danger", onclick: () => info && askToBan(info.player) }, "Ban player"),
@@ -60,6 +62,7 @@ export const session: Page = (root, session_id) => {
       info?.flags.includes("packet_logging") ?? false,
       info?.status === "connected",
       (info?.room ?? "") !== "",
+      (info?.roles.length ?? 0) > 0,
     ]);
     try {
       const told = await get<TimelineInfo>(path`/v1/sessions/${session_id}/timeline`);
@@ -83,6 +86,16 @@ export const session: Page = (root, session_id) => {
       "The connection is cut, as by a network failure. The seat is held, and the client reconnects by itself.";
     if (await confirm({ title: "Drop this connection?", text, action: "Drop connection" })) {
       await attempt(() => act("POST", path`/v1/sessions/${session_id}/drop`), "The connection was closed.");
+      await look();
+    }
+  };
+  const grant = async (): Promise<void> => {
+    if (info !== null && (await askToGrant(info.player))) {
+      await look();
+    }
+  };
+  const revoke = async (): Promise<void> => {
+    if (info !== null && (await askToRevoke(info.player, info.roles))) {
       await look();
     }
   };
