@@ -36,12 +36,14 @@ MAY_IMPORT: Mapping[str, str] = {
     "stores": "schemas core logs",
     "observability": "schemas core logs",
     "client": "schemas core logs transports",
+    # For a server that has sockets of its own: it knows neither ours nor our server.
+    "library": "schemas core logs",
     "server": "schemas core search logs observability transports identity stores",
     # The API is handed to a server, which does not import it.
     "http": "schemas core logs transports server",
     "cli": f"{TOP} schemas core search logs observability transports identity stores http client server",
     "testing": f"{TOP} schemas core transports identity stores http client server",
-    TOP: "schemas core observability transports identity stores http client server cli testing",
+    TOP: "schemas core library observability transports identity stores http client server cli testing",
 }
 # The parts of the server, in the order in which they build on each other: each may import those before it.
 SERVER_ORDER = (

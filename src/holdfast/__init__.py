@@ -46,6 +46,7 @@ from holdfast.core.saved_types import Parts
 from holdfast.core.session import Player, Session, SessionFlags
 from holdfast.core.sessions import Sessions
 from holdfast.http.api import ApiKey, HttpApi, HttpLimits
+from holdfast.library import PlayerStream, PlayerStreams
 from holdfast.schemas.ban import BanInfo
 from holdfast.schemas.frames import Auth, Outcome
 from holdfast.schemas.placement import PlacementInfo
@@ -95,6 +96,8 @@ __all__ = [
     "PlacementInfo",
     "Player",
     "PlayerData",
+    "PlayerStream",
+    "PlayerStreams",
     "ProtocolError",
     "Queue",
     "Reason",

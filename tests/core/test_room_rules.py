@@ -1,5 +1,7 @@
 """The rules of a room, with a host that only writes down what it is asked for."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -108,6 +110,29 @@ def test_rounds_follow_each_other() -> None:
 
     assert ada.data.hp == 100
     assert desk.followed == ["on_start", "on_end"] * 3
+
+
+def test_a_reset_may_return_the_data_that_replaces_it() -> None:
+    class Phoenix(Hero):
+        def reset(self) -> Any:
+            return Hero(hp=50, name=self.name)
+
+    class Confused(Hero):
+        def reset(self) -> Any:
+            return {"hp": 50}
+
+    room, _ = an_arena()
+    phoenix, confused = seated(room, "ada"), seated(room, "bob")
+    phoenix.data, confused.data = Phoenix(hp=1, name="Ada"), Confused(hp=2)
+    room.start()
+
+    with pytest.raises(ExceptionGroup) as raised:
+        room.end()
+
+    assert phoenix.data == Hero(hp=50, name="Ada")
+    assert confused.data.hp == 2
+    (error,) = raised.value.exceptions
+    assert "return a Hero, or None if it was changed in place" in str(error)
 
 
 def test_a_reset_that_raises_harms_no_other_player_and_is_not_hidden() -> None:

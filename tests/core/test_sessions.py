@@ -124,6 +124,49 @@ def test_a_write_never_brings_back_a_forgotten_player() -> None:
     assert len(sessions) == 0
 
 
+def test_a_player_has_one_connection_or_none() -> None:
+    sessions = in_the_game(duplicate="takeover")
+    assert sessions.connection_of("ada") is None
+
+    sessions.connect(1, "ada", Hero())
+    assert sessions.connection_of("ada") == 1
+    sessions.connect(2, "ada", Hero())
+    assert sessions.connection_of("ada") == 2
+    sessions.disconnect(2)
+    assert sessions.connection_of("ada") is None
+
+
+def test_data_is_replaced_by_player_connected_or_dropped() -> None:
+    sessions = Sessions[int]()
+    sessions.start()
+    sessions.connect(1, "ada", 100)
+
+    assert sessions.set_by_player("ada", 50)
+    sessions.disconnect(1)
+    assert sessions.set_by_player("ada", 25)
+
+    assert sessions.connect(2, "ada", 100).data == 25
+    assert not sessions.set_by_player("bob", 7)
+    assert "bob" not in sessions
+
+
+def test_a_reset_may_return_the_data_that_replaces_it() -> None:
+    @dataclass(frozen=True)
+    class Score:
+        wins: int
+        points: int
+
+        def reset(self) -> "Score":
+            return Score(self.wins, points=0)
+
+    sessions = Sessions[Score]()
+    sessions.connect(1, "ada", Score(wins=2, points=9))
+
+    sessions.end()
+
+    assert sessions.get("ada") == sessions.get_by_connection(1) == Score(wins=2, points=0)
+
+
 def test_start_turns_lobby_drops_into_kept_ones() -> None:
     sessions = Sessions[Hero]()
     sessions.connect(1, "ada", Hero())

@@ -113,6 +113,15 @@ class AnyOrder(RuleBasedStateMachine):
 
         known.hp = hp
 
+    @precondition(lambda self: self.model.players)
+    @rule(data=st.data(), hp=HP)
+    def set_by_player(self, data: st.DataObject, hp: int) -> None:
+        player_id = data.draw(st.sampled_from(list(self.model.players)))
+
+        assert self.sessions.set_by_player(player_id, self.hero(hp))
+
+        self.model.players[player_id].hp = hp
+
     @precondition(lambda self: not self.model.started)
     @rule()
     def start(self) -> None:
@@ -165,6 +174,7 @@ class AnyOrder(RuleBasedStateMachine):
         for name, known in self.model.players.items():
             assert name in self.sessions
             assert self.sessions.is_connected(name) == (known.connection_id is not None)
+            assert self.sessions.connection_of(name) == known.connection_id
 
     @invariant()
     def both_directions_agree(self) -> None:

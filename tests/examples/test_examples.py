@@ -15,7 +15,8 @@ def test_there_are_the_examples_the_readme_promises() -> None:
     names = {path.stem for path in EXAMPLES}
 
     games = {"chat", "tic_tac_toe", "arena", "npcs", "notice_board", "lobby"}
-    assert games | {"sessions_in_a_websockets_server", "under_drops"} <= names
+    libraries = {"sessions_in_a_websockets_server", "exactly_once_in_a_websockets_server"}
+    assert games | libraries | {"under_drops"} <= names
 
 
 @every_case("path", EXAMPLES, ids=lambda path: path.stem)

@@ -15,7 +15,12 @@ from holdfast.schemas.room import RoomInfo
 DAY_ONE = 1_800_000_000.0
 ROOM = RoomInfo("r", "arena", 2, 4, "lobby", {"map": "mill"}, name="The Mill", host="ada")
 EXAMPLES: dict[Any, object] = {
-    str: "x", float: 1.5, float | None: 1.5, int: 7, bool: True, list[str]: ["a", "b"],
+    str: "x",
+    float: 1.5,
+    float | None: 1.5,
+    int: 7,
+    bool: True,
+    list[str]: ["a", "b"],
     RoomInfo | None: ROOM,
 }
 BASES = {events.Event, events.SessionEvent, events.RoomEvent}

@@ -86,5 +86,6 @@ class HostChanged(Message):
 class PlayerData(msgspec.Struct):
     """A player's data, kept across drops; subclass it and give every field a default."""
 
-    def reset(self) -> None:
-        """Called when a round ends: restore the values for a new round."""
+    def reset(self) -> "PlayerData | None":
+        """Called when a round ends: restore the values for a new round, or return the data that replaces this."""
+        return None

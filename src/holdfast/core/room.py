@@ -234,7 +234,7 @@ class Room(Generic[D]):
                 context.commands.free(seat, Reason.ROUND_ENDED, "")
                 continue
             try:
-                seat.player.data.reset()
+                _reset(seat.player, self._holdfast_data_type)
             except Exception as failure:  # noqa: BLE001 - one player's data must not keep the others from their reset
                 failures.append(failure)
         context.commands.follow(self.on_end)
@@ -419,6 +419,16 @@ def context_of(room: Room[Any]) -> RoomContext:
 def room_handlers(room_type: type[Room[Any]]) -> dict[str, Handler]:
     """The handlers of a room class, by the wire name of their message."""
     return room_type._holdfast_handlers  # noqa: SLF001 - as above
+
+
+def _reset(player: Player[Any], data_type: type[PlayerData]) -> None:
+    """What becomes of a player's data at the end of a round: changed in place, or replaced."""
+    fresh = player.data.reset()
+    if isinstance(fresh, data_type):
+        player.data = fresh
+    elif fresh is not None:
+        wanted = f"a {data_type.__name__}, or None if it was changed in place"
+        raise TypeError(f"reset() returned {fresh!r}: return {wanted}")
 
 
 def player_data_type(room_type: type[Room[Any]]) -> type[PlayerData]:

@@ -6,6 +6,7 @@
     connect, connected       Duplicate, and nothing changes (2)     the same
     disconnect               forgotten (1)                          kept, until the purge (3) or end()
     set, disconnect, late    False, and nothing changes             the same
+    set_by_player            replaced; False if unknown             replaced, also if dropped
     end                      the dropped are forgotten, the connected reset, and the lobby begins
     clear                    everyone is forgotten, and the lobby begins
 
@@ -48,7 +49,8 @@ class Connected(Generic[T]):
 class Sessions(Generic[T]):
     """The players of one game and their data of type T, which outlives their connections.
 
-    If T has a method `reset()`, `end()` calls it; it changes the data in place. Other data stays as it is.
+    If T has a method `reset()`, `end()` calls it: it changes the data in place, or returns the data that replaces it.
+    Other data stays as it is.
     """
 
     def __init__(
@@ -117,6 +119,10 @@ class Sessions(Generic[T]):
         """The player who holds this connection now, or None."""
         return self._player_of.get(connection_id)
 
+    def connection_of(self, player_id: Hashable) -> Hashable | None:
+        """The player's connection now, or None."""
+        return self._connection_of.get(player_id)
+
     def get(self, player_id: Hashable) -> T | None:
         """The player's data, connected or dropped; None if the player is unknown."""
         return self._data.get(player_id)
@@ -132,6 +138,13 @@ class Sessions(Generic[T]):
         self._data[self._player_of[connection_id]] = data
         return True
 
+    def set_by_player(self, player_id: Hashable, data: T) -> bool:
+        """Replace the data of a player, connected or dropped; False, with nothing changed, if the player is unknown."""
+        if player_id not in self._data:
+            return False
+        self._data[player_id] = data
+        return True
+
     def start(self) -> None:
         """Begin the game: from now on a drop keeps the player."""
         self._started = True
@@ -143,11 +156,12 @@ class Sessions(Generic[T]):
             del self._data[player_id]
         self._purge_at.clear()
         failures: list[Exception] = []
-        for data in list(self._data.values()):
+        for player_id, data in list(self._data.items()):
             reset = getattr(data, "reset", None)
             try:
-                if callable(reset):
-                    reset()
+                fresh = reset() if callable(reset) else None
+                if fresh is not None:
+                    self.set_by_player(player_id, fresh)
             except Exception as failure:  # noqa: BLE001 - one player's data must not keep the others from their reset
                 failures.append(failure)
         if failures:
