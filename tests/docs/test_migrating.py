@@ -1,5 +1,5 @@
-"""The guides to the directory. For those who come from elsewhere: every row of the tables leads to an example, and
-every example runs. For all: searches can be read, and commands are answered."""
+"""The guides for those who come from elsewhere: every row of the tables leads to an example, and every example runs.
+And what the directory's guide shows of searches and commands."""
 
 import asyncio
 import os
@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
 from textwrap import indent
+from types import CodeType
 from typing import Any, NamedTuple
 
 import pytest
@@ -18,9 +19,11 @@ from holdfast.http.api import ApiKey, HttpApi
 from holdfast.search import parse_query
 from tests.cases import every_case
 
-PAGE = Path(__file__).parents[2] / "docs" / "guide" / "migrating.md"
-TEXT = PAGE.read_text()
-DIRECTORY = (PAGE.parent / "directory.md").read_text()
+GUIDES = Path(__file__).parents[2] / "docs" / "guide"
+# The first has a frame on real sockets, the others one in memory.
+PAGES = {path.stem: path for path in (GUIDES / "migrating.md", *sorted((GUIDES / "migrating").glob("*.md")))}
+TEXTS = {name: path.read_text() for name, path in PAGES.items()}
+DIRECTORY = (GUIDES / "directory.md").read_text()
 COMMANDS = re.findall(r"^```sh\n(.*?)^```", DIRECTORY, re.MULTILINE | re.DOTALL)
 SEARCHES = re.findall(r"^    (.+)$", re.sub(r"```.*?```", "", DIRECTORY, flags=re.DOTALL), re.MULTILINE)
 KEY = "a-key-for-tests-0123456789"
@@ -30,14 +33,24 @@ EXAMPLE_S = 30.0
 
 HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 BLOCK = re.compile(r"^```python example\n(.*?)^```", re.MULTILINE | re.DOTALL)
-ROW = re.compile(r"^\| (.+) \| \[[^]]+\]\(#([^)]+)\) \|$", re.MULTILINE)
-CALL = re.compile(r"`(\w+)(?:<T>)?`")
+ROW = re.compile(r"^\| (.+) \| \[[^]]+\]\((?:\.\./(\w+)\.md)?#([^)]+)\) \|$", re.MULTILINE)
+CALL = re.compile(r"`([\w.:@/]+)(?:<T>)?`")
 
 
 class Example(NamedTuple):
+    page: str
     anchor: str
     line: int
     code: str
+
+    @property
+    def id(self) -> str:
+        return f"{self.page}-{self.anchor}"
+
+    def compiled(self, parameters: str) -> CodeType:
+        source = f"async def example({parameters}):\n" + indent(self.code, "    ")
+        # So that a failure names the page's own line.
+        return compile("\n" * (self.line - 1) + source, PAGES[self.page], "exec")
 
 
 def anchor(heading: str) -> str:
@@ -45,28 +58,35 @@ def anchor(heading: str) -> str:
     return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
 
 
-def examples() -> list[Example]:
+def examples(page: str) -> list[Example]:
     """Each with the heading that it stands under."""
-    found = []
-    for block in BLOCK.finditer(TEXT):
-        *_, heading = HEADING.finditer(TEXT, 0, block.start())
-        found.append(Example(anchor(heading[1]), TEXT.count("\n", 0, block.start(1)), block[1]))
+    text, found = TEXTS[page], []
+    for block in BLOCK.finditer(text):
+        *_, heading = HEADING.finditer(text, 0, block.start())
+        found.append(Example(page, anchor(heading[1]), text.count("\n", 0, block.start(1)), block[1]))
     return found
 
 
-def frame() -> dict[str, Any]:
+def frame(page: str) -> dict[str, Any]:
     """What the page says stands around its examples."""
-    block = re.search(r"^```python\n(.*?)^```", TEXT, re.MULTILINE | re.DOTALL)
+    block = re.search(r"^```python\n(.*?)^```", TEXTS[page], re.MULTILINE | re.DOTALL)
     assert block is not None
     names: dict[str, Any] = {"__name__": "frame"}
     exec(block[1], names)  # noqa: S102 - the page is ours
     return names
 
 
-EXAMPLES = examples()
-ROWS = ROW.findall(TEXT)
+def rows(page: str) -> list[tuple[str, str, str]]:
+    """The cells of each row that leads to an example, and the page and heading that it leads to."""
+    return [(cells, other or page, target) for cells, other, target in ROW.findall(TEXTS[page])]
+
+
+EXAMPLES = [example for page in PAGES for example in examples(page)]
+ON_SOCKETS = [example for example in EXAMPLES if example.page == "migrating"]
+IN_MEMORY = [example for example in EXAMPLES if example.page != "migrating"]
 # What a game that comes from elsewhere calls, or is called with.
-CALLS = """
+CALLS = {
+    "migrating": """
     CreateGameSession SearchGameSessions DescribeGameSessions UpdateGameSession TerminateGameSession IdempotencyToken
     FilterExpression SortExpression NextToken PlayerSessionCreationPolicy CreatePlayerSession CreatePlayerSessions
     hasAvailablePlayerSessions maximumSessions creationTimeMillis
@@ -85,49 +105,100 @@ CALLS = """
     SessionHostChanged PlayerJoined PlayerHasLeft
 
     SessionManager OnSessionStarted OnSessionEnded SetupConnectingPlayerSessionData DisconnectClient
-"""
+    """,
+    "colyseus": """
+    defineRoom gameServer.define maxClients autoDispose onCreate onAuth onJoin onMessage onDrop allowReconnection
+    onReconnect onLeave onDispose onBeforeShutdown onUncaughtException setSimulationInterval clock.setTimeout
+    clock.setInterval setMetadata setPrivate lock unlock broadcast client.send client.leave disconnect patchRate state
+    client.userData
+    joinOrCreate create join joinById filterBy sortBy LobbyRoom room.send room.onMessage room.leave room.onLeave
+    room.onDrop room.onReconnect client.reconnect room.onError matchMaker.query matchMaker.createRoom
+    matchMaker.reserveSeatFor @colyseus/testing onStateChange
+    """,
+    "nakama": """
+    registerMatch matchInit matchJoinAttempt matchJoin matchLeave matchLoop matchSignal matchTerminate
+    dispatcher.broadcastMessage dispatcher.matchKick dispatcher.matchLabelUpdate nk.matchCreate nk.matchList nk.matchGet
+    nk.sessionDisconnect nk.sessionLogout registerRtBefore authenticateDevice authenticateEmail authenticateCustom
+    sessionRefresh linkEmail createSocket socket.connect socket.ondisconnect socket.createMatch socket.joinMatch
+    socket.leaveMatch socket.sendMatchState socket.onmatchdata socket.onmatchpresence listMatches socket.addMatchmaker
+    socket.createParty single_socket single_session writeStorageObjects
+    """,
+    "photon": """
+    ConnectUsingSettings AuthValues CreateRoom RoomOptions MaxPlayers JoinRoom JoinOrCreateRoom JoinRandomRoom
+    JoinRandomOrCreateRoom SqlLobbyFilter JoinLobby OnRoomListUpdate ExpectedUsers IsOpen IsVisible PlayerTtl
+    EmptyRoomTtl LeaveRoom ReconnectAndRejoin RejoinRoom CloseConnection OpRaiseEvent RaiseEvent OnEvent ReceiverGroup
+    TargetActors SendReliable SendUnreliable EventCaching OnPhotonSerializeView photonView.RPC RpcTarget
+    SetCustomProperties OnRoomPropertiesUpdate expectedProperties OnPlayerPropertiesUpdate OnPlayerEnteredRoom
+    OnPlayerLeftRoom IsInactive MasterClient SetMasterClient OnMasterClientSwitched TransferOwnership RequestOwnership
+    GetPing SimulateConnectionLoss FindFriends
+    """,
+    "overworld": """
+    ow_session:start session_request session_new ow_session:id latency game_data ow_session:disconnect_callback
+    ow_session:disconnect_timeout reconnect_token handle_reconnect ow_session:stop ow_session:disconnect
+    ow_session:proxy session_ping session_pong session_beacon ow_zone:start init ow_zone:join handle_join ow_zone:part
+    handle_part handle_disconnect disconnect/1 handle_tick tick_ms ow_zone:rpc ow_zone:call ow_zone:cast handle_info
+    reply broadcast send noreply ow_zone:broadcast ow_zone:send ow_zone:stop rpc_client rpc_server encoder reliable
+    unreliable unsequenced /client/manifest OW_WS_PORT OW_WSS_PORT OW_TLS_CERT OW_PEER_LIMIT OW_CHANNEL_LIMIT
+    """,
+    "moongate": """
+    GetOrCreate TryGet GetAll Count State SetState AccountId AccountType CharacterId Character Disconnect DetachClient
+    PlayerConnectedEvent PlayerDisconnectedEvent CharacterSelectedEvent PlayerCharacterLoggedInEvent
+    PlayerEnteredRegion PlayerExitedRegion AccountAlreadyInUse AccountBlocked BroadcastFromServer SendMessageFromServer
+    MoveSequence MoveCredit ProtocolViolations PendingBufferOverflows EnableCompression EnableEncryption PingSequence
+    ExecuteBackgroundJob ExecuteMainThread MobilePositionChanged DatabaseSavingStart DatabaseSaved save_persistence
+    /health /metrics /api/sessions/active /api/commands/execute CommandEntered
+    """,
+}
 
 
-@pytest.mark.parametrize("example", EXAMPLES, ids=[example.anchor for example in EXAMPLES])
+@pytest.mark.parametrize("example", ON_SOCKETS, ids=[example.anchor for example in ON_SOCKETS])
 async def test_an_example_runs_in_the_frame_of_the_page(example: Example) -> None:
-    names = frame()
-    source = "async def example(server, ada, bob, backend):\n" + indent(example.code, "    ")
-    # So that a failure names the page's own line.
-    code = compile("\n" * (example.line - 1) + source, PAGE, "exec")
-    exec(code, names)  # noqa: S102 - the page is ours
+    names = frame(example.page)
+    exec(example.compiled("server, ada, bob, backend"), names)  # noqa: S102 - the page is ours
 
     async with asyncio.timeout(EXAMPLE_S):
         await names["run"](names["example"])
 
 
-@every_case("example", EXAMPLES, ids=[example.anchor for example in EXAMPLES])
+@pytest.mark.parametrize("example", IN_MEMORY, ids=[example.id for example in IN_MEMORY])
+def test_an_example_runs_in_the_frame_of_its_page_in_memory(example: Example) -> None:
+    names = frame(example.page)
+    exec(example.compiled(""), names)  # noqa: S102 - the page is ours
+
+    names["run"](names["example"]())
+
+
+@every_case("example", EXAMPLES, ids=[example.id for example in EXAMPLES])
 def test_an_example_claims_something(example: Example) -> None:
     assert "assert " in example.code
 
 
-def test_every_row_leads_to_an_example_and_every_example_is_led_to() -> None:
-    assert {target for _, target in ROWS} == {example.anchor for example in EXAMPLES}
-    assert len(EXAMPLES) == len({example.anchor for example in EXAMPLES})
+@every_case("page", PAGES)
+def test_every_row_leads_to_an_example_and_every_example_is_led_to(page: str) -> None:
+    known = {(example.page, example.anchor) for example in EXAMPLES}
+    targets = {(other, target) for _, other, target in rows(page)}
+
+    assert targets <= known | {(page, "setup")}
+    assert {anchor for other, anchor in known if other == page} <= {
+        target for other, target in targets if other == page
+    }
+    assert len(examples(page)) == len({example.anchor for example in examples(page)})
 
 
-def test_every_row_of_a_table_with_examples_has_one() -> None:
-    tables = re.findall(r"^\|.*\| example \|\n\|[-|]+\|\n((?:\|.*\n)+)", TEXT, re.MULTILINE)
+@every_case("page", PAGES)
+def test_every_row_of_a_table_with_examples_has_one(page: str) -> None:
+    tables = re.findall(r"^\|.*\| example \|\n\|[-|]+\|\n((?:\|.*\n)+)", TEXTS[page], re.MULTILINE)
 
     assert tables
     for line in "".join(tables).splitlines():
         assert ROW.fullmatch(line), line
 
 
-def test_no_call_of_theirs_was_forgotten() -> None:
-    named = {call for cells, _ in ROWS for call in CALL.findall(cells)}
+@every_case("page", PAGES)
+def test_no_call_of_theirs_was_forgotten(page: str) -> None:
+    named = {call for cells, _, _ in rows(page) for call in CALL.findall(cells)}
 
-    assert set(CALLS.split()) <= named
-
-
-def test_links_within_the_page_lead_to_a_heading() -> None:
-    targets = set(re.findall(r"\]\(#([^)]+)\)", TEXT))
-
-    assert targets <= {anchor(heading) for heading in HEADING.findall(TEXT)}
+    assert set(CALLS[page].split()) - named == set()
 
 
 # The other page: what it shows of searches and commands

@@ -6,7 +6,9 @@ import ts from "typescript";
 import { expect, test } from "vitest";
 
 const root = fileURLToPath(new URL("../../../", import.meta.url));
-const guides = readdirSync(`${root}docs/guide`).map((name) => `docs/guide/${name}`);
+const guides = readdirSync(`${root}docs/guide`, { recursive: true, encoding: "utf8" })
+  .filter((name) => name.endsWith(".md"))
+  .map((name) => `docs/guide/${name}`);
 const snippets = new Map(
   // What `holdfast types` writes is tested where that is.
   ["clients/js/README.md", ...guides.filter((name) => !name.endsWith("/types.md"))].flatMap((page) =>
