@@ -45,16 +45,16 @@ PLACEMENT = {
 }
 
 FRAMES: list[tuple[str, str, list[Any]]] = [
-    ("sign in as a new guest", "client", ["hello", {}, None, ""]),
+    ("sign in as a new guest", "client", ["hello", {}, None, "", ""]),
     (
         "sign in with a credential",
         "client",
-        ["hello", {"scheme": "jwt", "credential": "eyJ0.eyJz.c2ln"}, None, "game 1.2"],
+        ["hello", {"scheme": "jwt", "credential": "eyJ0.eyJz.c2ln"}, None, "game 1.2", "Ada Lovelace"],
     ),
     (
         "come back without a seat",
         "client",
-        ["hello", None, {"session": "Zk3f", "token": LETTERS}, "x"],
+        ["hello", None, {"session": "Zk3f", "token": LETTERS}, "x", ""],
     ),
     (
         "come back to a seat, else sign in",
@@ -68,6 +68,7 @@ FRAMES: list[tuple[str, str, list[Any]]] = [
                 "positions": [{"channel": 1, "generation": 1, "received": 41, "acked": 7}],
             },
             "holdfast-ts 0.1",
+            "Żółw 🐢",
         ],
     ),
     (
@@ -84,6 +85,7 @@ FRAMES: list[tuple[str, str, list[Any]]] = [
                 "requests": 5,
             },
             "",
+            "",
         ],
     ),
     (
@@ -94,12 +96,13 @@ FRAMES: list[tuple[str, str, list[Any]]] = [
             None,
             {"session": "Zk3f", "token": LETTERS, "positions": [{"channel": 2, "generation": 3}]},
             "",
+            "",
         ],
     ),
     (
         "welcome a new guest",
         "server",
-        ["welcome", "Zk3f", "guest-ada", LETTERS, {"kind": "new"}, TERMS, [], 0, "guest-ada.c2VjcmV0", ""],
+        ["welcome", "Zk3f", "guest-ada", LETTERS, {"kind": "new"}, TERMS, [], 0, "guest-ada.c2VjcmV0", "", ""],
     ),
     (
         "welcome back, messages follow",
@@ -115,6 +118,7 @@ FRAMES: list[tuple[str, str, list[Any]]] = [
             2,
             "",
             "",
+            "Ada Lovelace",
         ],
     ),
     (
@@ -142,6 +146,7 @@ FRAMES: list[tuple[str, str, list[Any]]] = [
             2,
             "",
             "",
+            "",
         ],
     ),
     (
@@ -161,6 +166,7 @@ FRAMES: list[tuple[str, str, list[Any]]] = [
             5,
             "",
             "",
+            "",
         ],
     ),
     (
@@ -177,6 +183,7 @@ FRAMES: list[tuple[str, str, list[Any]]] = [
             5,
             "",
             "q83vASNF",
+            "",
         ],
     ),
     (
@@ -193,6 +200,7 @@ FRAMES: list[tuple[str, str, list[Any]]] = [
             5,
             "",
             "q83vASNF",
+            "",
         ],
     ),
     (
@@ -218,6 +226,7 @@ FRAMES: list[tuple[str, str, list[Any]]] = [
             5,
             "",
             "",
+            "",
         ],
     ),
     (
@@ -233,6 +242,7 @@ FRAMES: list[tuple[str, str, list[Any]]] = [
             [],
             0,
             "guest-ada.c2VjcmV0",
+            "",
             "",
         ],
     ),

@@ -48,7 +48,17 @@ MAY_IMPORT: Mapping[str, str] = {
 # The parts of the server, in the order in which they build on each other: each may import those before it.
 SERVER_ORDER = (
     "context",
-    *("sessions", "messages", "rooms", "directory", "durability", "room_factory", "health", "placement"),
+    *(
+        "sessions",
+        "messages",
+        "display_names",
+        "rooms",
+        "directory",
+        "durability",
+        "room_factory",
+        "health",
+        "placement",
+    ),
     *("connection", "admission", "agents", "operate", "compose", "operations", "server", "run"),
 )
 # Time, chance, input and output reach core as arguments.

@@ -60,10 +60,12 @@ async def test_the_same_key_makes_the_same_room(operator: Operator) -> None:
 
 async def test_players_and_sessions_are_listed_kicked_and_ended(operator: Operator) -> None:
     room = await operator.server.create_room("hall")
-    async with holdfast.connect(operator.server.url) as ada:
+    async with holdfast.connect(operator.server.url, name="Ada") as ada:
         await ada.join(room.id)
 
-        [session] = await operator.json("sessions", "list")
+        [session] = await operator.json("sessions", "list", "--search", "aDa")
+        assert await operator.json("players", "list", "--search", "eve") == []
+        assert "Ada" in (await operator.run("sessions", "list")).stdout
         [player] = await operator.json("players", "list")
         assert (session["id"], session["player"], session["room"]) == (ada.id, ada.player_id, room.id)
         assert player == {
@@ -74,13 +76,18 @@ async def test_players_and_sessions_are_listed_kicked_and_ended(operator: Operat
             "roles": [],
             "granted": [],
             "revoked": [],
+            "name": "Ada",
         }
         shown = await operator.json("sessions", "show", ada.id)
         assert (shown["connection_state"], shown["codec"]) == ("in_game", "holdfast.v1.msgpack")
         assert shown["address"] == "127.0.0.1"
         assert shown["bytes_in"] > 0
         assert "signed_in_at" in (await operator.run("sessions", "show", ada.id)).stdout
-        assert ada.player_id in (await operator.run("rooms", "seats", room.id)).stdout
+        seats = (await operator.run("rooms", "seats", room.id)).stdout
+        assert ada.player_id in seats
+        assert "Ada" in seats
+        explained = (await operator.run("players", "explain", ada.player_id)).stdout
+        assert f"of player {ada.player_id} (Ada): connected" in explained
 
         kicked = await operator.run("players", "kick", room.id, ada.player_id, "--reason", "be nice")
         assert kicked.stdout.strip() == f"Player {ada.player_id} was removed from room {room.id}."

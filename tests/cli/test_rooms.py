@@ -65,7 +65,7 @@ class Mine(Room[Miner]):
 
     def on_create(self, config: dict[str, Any]) -> None:
         self.state = Map("Deep & Gold", {7: b"\x00\xff"}, LATER, float("inf"), Parts({"0,0": [1, 2], "$ é": [3]}))
-        self.properties["name"] = config.get("name", "mine")
+        self.properties.setdefault("name", "mine")
         self.own(None, "lamp")
         self.random.seed(42)
         self.random.random()

@@ -44,7 +44,7 @@ async def test_a_refusal_is_raised_as_what_it_is(server: Server) -> None:
         with pytest.raises(NotFound):
             await session.join("nowhere")
         with pytest.raises(Refused, match="no such map"):
-            await session.create("echo", properties={"map": "nowhere"})
+            await session.create("echo", config={"map": "nowhere"})
         with pytest.raises(Invalid):
             await session.search("echo", limit=0)
 

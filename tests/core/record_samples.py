@@ -57,6 +57,7 @@ seats = st.builds(
     number=numbers,
     channel=st.none() | channels,
     rewound_s=st.none() | times,
+    name=st.text(),
 )
 groups = st.builds(ObjectsRecord, number=numbers, owners=st.dictionaries(st.text(), numbers, max_size=3))
 timers = st.builds(
@@ -128,13 +129,14 @@ sessions = st.builds(
     sign_outs=numbers,
     signed_in_at=times,
     address=st.text(),
+    name=st.text(),
 )
 bans = st.builds(BanRecord, subject=st.text(), why=st.text(), until=times, since=times)
 standings = st.builds(StandingRecord, player=st.text(), sign_out=numbers, not_before=times)
 effects = st.builds(EffectRecord, name=st.text(), room=st.text(), payload=raws)
 
 CHANNEL = ChannelRecord(1, 2, 30, 40, [("said", b"\x81\xa4text\xa2hi"), ("said", b"\xc0")], is_finished=True)
-SEAT = SeatRecord("ada", "s-1", Raw(b"\x81\xa2hp\x64"), 4, CHANNEL, 2.5)
+SEAT = SeatRecord("ada", "s-1", Raw(b"\x81\xa2hp\x64"), 4, CHANNEL, 2.5, "Ada (2)")
 OBJECTS = ObjectsRecord(9, {"sword": 4, "door": 0})
 TIMER = TimerRecord(2, 5000.0, "explode", [("player", "ada"), ("value", 7)], "fuse", 2.5)
 LISTING = ListingRecord(
@@ -193,6 +195,7 @@ SESSION = SessionRecord(
     address="203.0.113.7",
     lineage="q83vASNF",
     forks=[Fork("", 2, 3, [Reached(2, 1, 9, 7)], 12.5)],
+    name="Ada",
 )
 BAN = BanRecord("player:ada", "be nice", 1.8e9, 1.7e9)
 STANDING = StandingRecord("ada", 5, 1.7e9)

@@ -128,14 +128,15 @@ def test_a_timer_of_before_a_field_was_appended_is_one_call_without_a_name() -> 
     assert timer == msgspec.structs.replace(TIMER, name="", every_s=0.0)
 
 
-@pytest.mark.parametrize("fields", [4, 5])
+@pytest.mark.parametrize("fields", [4, 5, 6])
 def test_a_seat_of_before_a_field_was_appended_has_its_default(fields: int) -> None:
     older = Raw(msgspec.msgpack.encode(fields_of(SEAT)[:fields]))
 
     (seat,) = seats_of(msgspec.structs.replace(ROOM, seats=[older]), KEY, {})
 
-    assert seat.channel == (CHANNEL if fields == 5 else None)
-    assert seat.rewound_s is None
+    assert seat.channel == (CHANNEL if fields >= 5 else None)
+    assert seat.rewound_s == (SEAT.rewound_s if fields >= 6 else None)
+    assert seat.name == ""
 
 
 def test_a_session_of_before_sign_outs_were_numbered_began_before_all_of_them() -> None:
@@ -143,7 +144,7 @@ def test_a_session_of_before_sign_outs_were_numbered_began_before_all_of_them() 
 
     session = decode_session(older)
 
-    assert (session.sign_outs, session.signed_in_at, session.address) == (0, 0.0, "")
+    assert (session.sign_outs, session.signed_in_at, session.address, session.name) == (0, 0.0, "", "")
     assert session.replies == SESSION.replies
 
 

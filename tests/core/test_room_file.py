@@ -36,7 +36,7 @@ FILE: dict[str, Any] = {
     "properties": {"map": "desert"},
     "state": {"score": {"$map": [[1, 10]]}, "seed": {"$bytes": "AP8="}},
     "parts": {"chunks": {"0,0": [1, 2, 3]}},
-    "players": [{"id": "ada", "data": {"hp": 100}, "owned": ["flag"], "stream": None}],
+    "players": [{"id": "ada", "data": {"hp": 100}, "owned": ["flag"], "stream": None, "name": "Ada"}],
     "objects": ["ball"],
     "timers": [
         {

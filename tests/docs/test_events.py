@@ -49,7 +49,7 @@ def test_every_event_has_a_sentence_about_itself(kind: type[Event]) -> None:
 def test_every_field_of_a_drop_is_explained() -> None:
     explained = re.findall(r"`(\w+)`", " ".join(re.findall(r"^\| (`\w+`(?:, `\w+`)*) \| ", PAGE, re.MULTILINE)))
 
-    of_all = {"at", "session", "player", "connection", "reason"}
+    of_all = {"at", "session", "player", "player_name", "connection", "reason"}
     assert explained == [name for name in Dropped.__struct_fields__ if name not in of_all]
 
 

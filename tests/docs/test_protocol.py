@@ -143,7 +143,7 @@ def test_every_field_stands_in_its_place_with_its_type_and_its_default(name: str
     rows = table(name) if tables(SECTIONS[name]) else []
 
     assert [row[:3] for row in rows] == [
-        [f"`{field.name}`", type_text(field.type), default_text(field)] for field in info.fields
+        [f"`{field.encode_name}`", type_text(field.type), default_text(field)] for field in info.fields
     ]
     assert all(row[3] for row in rows), "each has a meaning"
 
@@ -266,6 +266,7 @@ def test_numbers_in_the_text_are_the_defaults() -> None:
         f"the welcome a client waits {LIMITS.silence_s:g} s",
         f"for {LIMITS.close_s:g} s at most",
         f"at most {properties_max}, each with a name as its key; {LIMITS.properties_bytes_max} bytes",
+        f"shown to nobody: any data; {LIMITS.config_bytes_max} bytes in MessagePack",
         f"Leave {FRAME_HEAD_BYTES} bytes for a frame's head: bodies up to {body_bytes_max}",
         f"the bytes of its body plus {MESSAGE_OVERHEAD_BYTES}",
         f"1 … {NAME_CHARS_MAX} characters",

@@ -19,6 +19,7 @@ async def test_the_seats_of_a_room_are_shown(world: World) -> None:
                 "latency_ms": 20.0,
                 "expires_in_s": 0.0,
                 "is_host": False,
+                "name": "",
             }
         ]
     }

@@ -21,6 +21,7 @@ async def test_a_session_is_explained_by_its_id_and_by_its_player(world: World) 
         "advice": "",
         "reason": "",
         "forgotten": 0,
+        "name": "",
     }
 
 

@@ -7,7 +7,7 @@ import pytest
 from holdfast.core.reasons import Reason
 from holdfast.observability.explain import describe, explain
 from holdfast.observability.reason_words import WORDS
-from holdfast.schemas.events import Event, RoomCreated, SessionEvent
+from holdfast.schemas.events import Event, Renamed, RoomCreated, SessionEvent
 from tests.observability.explain_samples import (
     NOON,
     at_play,
@@ -227,6 +227,10 @@ ENTRIES: list[tuple[Event, str]] = [
     (resumed("resynced"), "came back after 3.2 s over websocket; got the present state"),
     (resumed(replayed=0, away_s=0.0), "came back over websocket; no message had to be sent again"),
     (superseded(), "a newer connection took over from c1"),
+    (
+        Renamed(session="s", player="ada", old_name="Ada", new_name="Eve", at=NOON),
+        "changed their name from 'Ada' to 'Eve'",
+    ),
     (resynced(), "more messages waited for the client than may be kept: it gets the present state"),
     (rolled_back(), "knows more than the store, which is older: resynced"),
     (reused(), "a used token was presented from 198.51.100.1:40000: the session is revoked"),

@@ -198,7 +198,7 @@ async def test_a_request_whose_answer_was_lost_is_answered_and_carried_out_once(
     kind = chat(Slow)
     server = await world.serve(kind)
     session = await world.connect(server)
-    creating = asyncio.create_task(session.create("chat", properties={"map": "castle"}))
+    creating = asyncio.create_task(session.create("chat", properties={"map": "castle"}, config={"seed": 7}))
     await kind.story.has("on_create")
 
     await until_resumed(session, session.cut)
@@ -207,7 +207,7 @@ async def test_a_request_whose_answer_was_lost_is_answered_and_carried_out_once(
 
     assert info.properties == {"map": "castle"}
     assert [room.id for room in server.rooms] == [info.id]
-    assert kind.story.of("on_create") == [("on_create", {"map": "castle"})]
+    assert kind.story.of("on_create") == [("on_create", {"seed": 7})]
 
 
 async def test_a_request_that_is_asked_again_while_it_is_carried_out_is_carried_out_once(world: World) -> None:

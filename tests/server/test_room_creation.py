@@ -37,14 +37,14 @@ async def test_a_game_may_refuse_to_create_a_room(world: World) -> None:
     session = await world.connect(server)
 
     with pytest.raises(Refused, match="no such map"):
-        await session.create("chat", properties={"map": "nowhere"})
+        await session.create("chat", config={"map": "nowhere"})
     with pytest.raises(Refused, match="no such map"):
-        await session.join_or_create("chat", properties={"map": "nowhere"})
+        await session.join_or_create("chat", config={"map": "nowhere"})
 
     assert (len(server.rooms), server.counters.rooms_created) == (0, 0)
     assert await session.search() == []
     await kind.story.has("cancelled", times=2)
-    await session.join_or_create("chat", properties={"map": "castle"})
+    await session.join_or_create("chat", config={"map": "castle"})
     await kind.story.has("announced")
     assert kind.story.of("announced") == [("announced", "a timer of a room that is")]
 
@@ -54,7 +54,7 @@ async def test_a_room_whose_creation_fails_is_not_there(world: World) -> None:
     session = await world.connect(server)
 
     with pytest.raises(Failed):
-        await session.create("chat", properties={"map": "broken"})
+        await session.create("chat", config={"map": "broken"})
 
     assert len(server.rooms) == 0
     assert server.counters.turns_failed == 1
@@ -74,7 +74,7 @@ async def test_nobody_gets_into_a_room_that_is_not_created_yet(world: World) -> 
     kind = chat(Undecided, gate=asyncio.Event())
     server = await world.serve(kind)
     creator, other = await world.connect(server), await world.connect(server)
-    creating = asyncio.create_task(creator.create("chat", properties={"map": "nowhere"}))
+    creating = asyncio.create_task(creator.create("chat", config={"map": "nowhere"}))
     await kind.story.has("on_create")
 
     found = await other.search()

@@ -73,7 +73,7 @@ async def test_the_hooks_of_a_life_are_called_in_order_and_with_what_they_need(
 ) -> None:
     kind = chat(diary)
     server = await world.serve(kind)
-    room = await server.create_room("chat", properties={"map": "castle"})
+    room = await server.create_room("chat", config={"map": "castle"})
     session = await world.connect(server)
     ada = session.player_id
 

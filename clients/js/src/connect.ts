@@ -14,6 +14,11 @@ import type { Auth } from "./types.js";
 
 export interface ConnectOptions {
   /**
+   * What the player wants to be called; `SessionEnded` with the problem `name_not_allowed` if that is refused. A saved
+   * session that goes on keeps its own: see `session.rename`.
+   */
+  name?: string;
+  /**
    * How to sign in; a new guest if you say nothing, a known one with `{ credential }`.
    *
    * A session that this tab has kept goes first: before another player signs in here, `close()` it, or give each account
@@ -60,7 +65,6 @@ export interface ConnectOptions {
 // Earlier names of options, and what to use instead: without their effect, sessions would be mixed up or lost.
 const REMOVED = {
   dialect: "use `codec`",
-  name: "use `saved`, which tells the sessions of a page apart",
   resume: "use `saved`, which finds the session again: in Node a file's path, in a page a name",
 };
 
@@ -89,7 +93,7 @@ export async function connect(url: string, options: ConnectOptions = {}): Promis
   const saver = new SessionSaver(storage, `holdfast ${url} ${options.saved ?? ""}`, tab.newId());
   const isFile = storage instanceof SessionFile;
   const saved = isFile ? readFile(storage, saver) : await foundAgain(saver, tab, options);
-  const protocol = new ClientProtocol(codec, options.auth ?? (saved ? null : {}), LIMITS);
+  const protocol = new ClientProtocol(codec, options.auth ?? (saved ? null : {}), LIMITS, options.name ?? "");
   if (saved) protocol.load(saved, !isFile && options.afterRefresh !== "replay");
 
   const dialOptions = { url, WebSocket, random, backoff, giveUpS: options.giveUpS ?? 120 };

@@ -25,6 +25,7 @@ export type RefusalCode =
   | "room_locked"
   | "wrong_password"
   | "name_taken"
+  | "name_not_allowed"
   | "conflict"
   | "expired"
   | "not_allowed"

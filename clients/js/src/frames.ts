@@ -68,6 +68,7 @@ export type Welcome = [
   requests: number,
   credential: string,
   lineage: string,
+  playerName: string,
 ];
 export type Reply = [name: "reply", id: number, result: unknown, problem: RequestProblem | null];
 export type Data = [name: "data", channel: number, seq: number, ack: number, type: string, body: unknown];
@@ -102,7 +103,7 @@ export type Close = [
 ];
 export type FromServer = Welcome | Reply | Data | Latest | Ack | Ping | Seat | Notice | Close;
 
-export type Hello = [name: "hello", auth: Auth | null, resume: Resume | null, client: string];
+export type Hello = [name: "hello", auth: Auth | null, resume: Resume | null, client: string, playerName: string];
 export type Request = [name: "request", id: number, operation: string, args: unknown];
 export type Pong = [name: "pong", id: number, channel: number, ack: number];
 export type Bye = [name: "bye", reason: string];
@@ -187,6 +188,7 @@ const FROM_SERVER = new Map<unknown, Field[]>(
       TERMS,
       or(list(CHANNEL_INFO), []),
       or(number, 0),
+      or(string, ""),
       or(string, ""),
       or(string, ""),
     ],

@@ -37,6 +37,10 @@ export class ClientProtocol {
   #auth: Auth | null;
   sessionId = "";
   playerId = "";
+  /** The player's display name, as the server has accepted it. */
+  name = "";
+  // To ask for. Not saved before it is accepted.
+  #wantedName: string;
   credential = "";
   latencyMs = 0;
   /** How much longer than usual nothing may be heard: the server said that its next payload is large. */
@@ -61,7 +65,9 @@ export class ClientProtocol {
     codecNow: Codec,
     auth: Auth | null,
     public limits: Limits,
+    wantedName = "",
   ) {
+    this.#wantedName = wantedName;
     this.#codecNow = codecNow;
     this.#auth = auth;
     this.channels = new Channels(limits);
@@ -85,7 +91,7 @@ export class ClientProtocol {
           requests: this.#lastAnswered,
         }
       : null;
-    return this.#payload(["hello", this.#auth, resume, `holdfast-js ${VERSION}`]);
+    return this.#payload(["hello", this.#auth, resume, `holdfast-js ${VERSION}`, this.#wantedName || this.name]);
   }
 
   /** The connection is gone: what must arrive is written to the next one. */
@@ -135,6 +141,7 @@ export class ClientProtocol {
       lineage: this.#lineage,
       requests: this.#lastAnswered,
       newest: this.channels.newest(),
+      name: this.name,
     };
   }
 
@@ -151,6 +158,7 @@ export class ClientProtocol {
     this.credential = state.credential;
     this.#lineage = state.lineage ?? "";
     this.#lastAnswered = state.requests ?? 0;
+    this.name = state.name ?? "";
     if (!this.#auth) {
       this.#scheme = state.scheme;
       this.#auth = state.credential ? { scheme: state.scheme, credential: state.credential } : null;
@@ -332,7 +340,7 @@ export class ClientProtocol {
 
   #onWelcome(frame: Welcome): Event[] {
     if (this.isWelcome) throw new ProtocolError("a second welcome came");
-    const [, session, player, token, told, terms, channels, requests, credential, lineage] = frame;
+    const [, session, player, token, told, terms, channels, requests, credential, lineage, name] = frame;
     const isFirst = !this.sessionId && !this.#resetReason;
     const isSame = session === this.sessionId;
     const { kind, replayed, reason, age_s: ageS, drop_reason: dropReason } = told;
@@ -343,6 +351,8 @@ export class ClientProtocol {
     this.playerId = player;
     this.#token = token;
     this.#lineage = lineage;
+    this.name = name;
+    this.#wantedName = "";
     this.#resetReason = "";
     this.#isOutdated = false;
     if (credential) {

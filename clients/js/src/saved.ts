@@ -34,6 +34,8 @@ export interface SavedState {
   requests?: number;
   /** By purpose, the number of the newest channel, which may be over. */
   newest?: Record<string, number>;
+  /** The player's display name. */
+  name?: string;
 }
 
 const VERSION = 1;

@@ -107,6 +107,11 @@ export class ClientSession {
     return this.#protocol.playerId;
   }
 
+  /** The player's display name, as the server has accepted it; empty if they have none. */
+  get name(): string {
+    return this.#protocol.name;
+  }
+
   /** The secret with which this guest can sign in again; keep it like a password. */
   get credential(): string {
     return this.#protocol.credential;
@@ -135,6 +140,14 @@ export class ClientSession {
   /** Listen for what becomes of the session; the result stops it. */
   on<T extends keyof SessionEvents>(event: T, listener: (told: SessionEvents[T]) => void): Off {
     return this.#emitter.on(event, listener);
+  }
+
+  /** Change the display name; the one that the server has accepted. Refused with `name_not_allowed`: choose another. */
+  rename(name: string): Promise<string> {
+    return this.#ask("rename", { name }, (answer) => {
+      this.#protocol.name = String((Object(answer) as { name?: unknown }).name ?? "");
+      return this.#protocol.name;
+    });
   }
 
   /** Give this guest an account, and stay the same player: id, data and seat. Sign in with `auth` from now on. */
@@ -359,7 +372,9 @@ export class ClientSession {
     this.#unlisten();
     // A session that never was has nothing of its own to forget.
     const reason = error instanceof SessionEnded ? error.reason : "unreachable";
-    if (!KEPT_AFTER.includes(reason)) this.#saver.forget();
+    // A player whose new name is refused chooses another one, and is still the same guest.
+    const isKept = error instanceof SessionEnded && error.problem === "name_not_allowed";
+    if (!isKept && !KEPT_AFTER.includes(reason)) this.#saver.forget();
     this.#saver.close();
     this.#emitter.emit("close", error);
   }

@@ -186,6 +186,8 @@ export interface MessageRefused {
 export interface NewRoom {
   /** What searches can look for; everybody can see them. */
   properties?: Record<string, unknown>;
+  /** What the room is told in `on_create`; nobody else sees it. */
+  config?: Record<string, unknown>;
   maxPlayers?: number;
   name?: string;
   visibility?: Visibility;
@@ -280,6 +282,8 @@ export interface PlaceOptions {
   id?: string;
   name?: string;
   properties?: Record<string, unknown>;
+  /** As for a new room. */
+  config?: Record<string, unknown>;
   maxPlayers?: number;
   visibility?: Visibility;
 }

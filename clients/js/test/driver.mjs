@@ -59,7 +59,7 @@ function listen(joined) {
 
 /** @type {Record<string, (command: any) => Promise<object | void> | object | void>} */
 const ways = {
-  async connect({ url, resume, codec, down = 0, up = 0 }) {
+  async connect({ url, resume, codec, name, down = 0, up = 0 }) {
     stored = resume ?? null;
     session = await connect(url, {
       WebSocket,
@@ -67,6 +67,7 @@ const ways = {
       storage,
       afterRefresh: "replay",
       ...(codec && { codec }),
+      ...(name && { name }),
     });
     session.on("drop", () => say({ event: "drop" }));
     session.on("resume", (outcome) => say({ event: "resume", outcome: told(outcome) }));
@@ -75,10 +76,16 @@ const ways = {
     heard.down = down;
     sent = up;
     if (session.room) listen(session.room);
-    return { session: session.id, player: session.playerId, outcome: told(session.outcome) };
+    return { session: session.id, player: session.playerId, name: session.name, outcome: told(session.outcome) };
   },
-  async join({ kind = "counting" }) {
-    listen(await session.joinOrCreate(kind));
+  async rename({ name }) {
+    return { name: await session.rename(name) };
+  },
+  async create({ kind, ...options }) {
+    return { room: (await session.create(kind, options)).id };
+  },
+  async join({ kind = "counting", room: id, ...options }) {
+    listen(await (id ? session.join(id, options) : session.joinOrCreate(kind, options)));
     return { room: room.id };
   },
   async count({ numbers, answers = 0 }) {

@@ -42,6 +42,7 @@ test("after a drop what was not applied is sent again, with the same numbers, an
         requests: 1,
       },
       expect.anything(),
+      "",
     ],
     ["data", 1, 3, 1, "move", { x: 3 }],
     ["data", 1, 4, 1, "move", { x: 4 }],
@@ -373,7 +374,6 @@ test("waits that make no sense are refused", async () => {
 
 test.each([
   ["dialect", "use `codec`"],
-  ["name", "use `saved`"],
   ["resume", "use `saved`"],
 ])("the removed option `%s` is refused, with what to use instead", async (name, instead) => {
   const connecting = server.connect({ [name]: "ada" });

@@ -24,13 +24,13 @@ beforeEach(() => {
 afterEach(goOn);
 
 test("the hello is alone until the welcome has come", async () => {
-  const connecting = server.connect({ auth: { credential: "secret" } });
+  const connecting = server.connect({ auth: { credential: "secret" }, name: "Ada" });
   await settled();
   await server.last.open();
 
   expect(server.last.protocols).toEqual(["holdfast.v1.msgpack"]);
   expect(server.last.heard).toEqual([
-    ["hello", { credential: "secret" }, null, expect.stringContaining("holdfast-js")],
+    ["hello", { credential: "secret" }, null, expect.stringContaining("holdfast-js"), "Ada"],
   ]);
 
   await server.last.say(welcome("s1", "t1"));

@@ -2,29 +2,32 @@
 
 import importlib
 import importlib.util
+import inspect
 import sys
 import traceback
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
 import click
 
 import holdfast
 from holdfast import Queue, Room, Server
+from holdfast.server.display_names import CheckName
 
 _NOT_OF_THE_GAME = (str(Path(holdfast.__file__).parent), "<frozen importlib", importlib.__file__)
 
 
 @dataclass(frozen=True, slots=True)
 class Game:
-    """What a game's file defines: a server of its own, or rooms to serve and queues for placements."""
+    """What a game's file defines: a server of its own; or rooms, queues for placements and a check of names."""
 
     name: str
     server: Server | None
     rooms: list[type[Room[Any]]]
     queues: list[Queue] = field(default_factory=list)
+    check_name: CheckName | None = None
 
 
 def load(target: str, *, full_traceback: bool = False) -> Game:
@@ -75,7 +78,7 @@ def _game(target: str, module: ModuleType) -> Game:
         others = [room for room in rooms if not _is_room_type(room)]
         if others:
             raise click.ClickException(f"`rooms` in {target} must hold Room classes; got {others[0]!r}.")
-        return Game(target, None, list(rooms), _queues(target, module))
+        return Game(target, None, list(rooms), _queues(target, module), _check_name(target, module))
     found = [
         value
         for name, value in vars(module).items()
@@ -85,7 +88,7 @@ def _game(target: str, module: ModuleType) -> Game:
         raise click.ClickException(
             f"{target} has no rooms: define a class that subclasses holdfast.Room, or a list `rooms` of such classes."
         )
-    return Game(target, None, list(dict.fromkeys(found)), _queues(target, module))
+    return Game(target, None, list(dict.fromkeys(found)), _queues(target, module), _check_name(target, module))
 
 
 def _queues(target: str, module: ModuleType) -> list[Queue]:
@@ -93,6 +96,13 @@ def _queues(target: str, module: ModuleType) -> list[Queue]:
     if not isinstance(queues, list | tuple) or not all(isinstance(queue, Queue) for queue in queues):
         raise click.ClickException(f"`queues` in {target} must be a list of holdfast.Queue; got {queues!r}.")
     return list(queues)
+
+
+def _check_name(target: str, module: ModuleType) -> CheckName | None:
+    check: Any = getattr(module, "check_name", None)
+    if check is not None and (not callable(check) or inspect.iscoroutinefunction(check)):
+        raise click.ClickException(f"`check_name` in {target} must be a plain function; got {check!r}.")
+    return cast("CheckName | None", check)
 
 
 def _is_room_type(value: object) -> bool:

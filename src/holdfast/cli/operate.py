@@ -78,7 +78,7 @@ ROOMS: list[Column] = [
     ("properties", lambda item: json.dumps(item["properties"], ensure_ascii=False) if item["properties"] else ""),
 ]
 _SEATS: list[Column] = [
-    *("player", "state", "session", "latency_ms"),
+    *("player", "name", "state", "session", "latency_ms"),
     ("until", lambda item: f"{span(item['expires_in_s'])} more" if item.get("expires_in_s") else ""),
     ("host", lambda item: "host" if item.get("is_host") else ""),
 ]
@@ -94,8 +94,10 @@ _PLACEMENTS: list[Column] = [
     ("room", lambda item: item["room"]["id"] if item.get("room") else ""),
     *("started_at", "reason"),
 ]
-_PLAYERS: list[Column] = ["id", "account", "roles", "sessions", "rooms"]
-_SESSIONS: list[Column] = ["id", "player", "status", "room", "transport", "latency_ms", "age_s", "drops", "resumes"]
+_PLAYERS: list[Column] = ["id", "name", "account", "roles", "sessions", "rooms"]
+_SESSIONS: list[Column] = [
+    *("id", "player", "name", "status", "room", "transport", "latency_ms", "age_s", "drops", "resumes"),
+]
 _ROLES: list[Column] = ["player", "granted", "revoked"]
 _TARGETS: list[Column] = ["target", "kind", ("ends in", lambda item: span(item["ends_in_s"]))]
 _QUEUES: list[Column] = ["name", "destinations", ("timeout", lambda item: f"{item['timeout_s']:g} s"), "pending"]
@@ -145,6 +147,7 @@ _add(
 _add(
     *(players, "list", "LIST players", table_of(_PLAYERS, empty="There are no players.")),
     "List the players who have a session, a seat or a reserved seat.",
+    click.option("--search", default="", metavar="TEXT", help="Only those with this in their id or name."),
     limit_option,
 )
 _add(players, "bans", "LIST bans", table_of(_BANS, empty="There are no bans."), "List the bans.", limit_option)
@@ -188,6 +191,7 @@ _add(
     *(sessions, "list", "LIST sessions", table_of(_SESSIONS, empty="There are no sessions.")),
     "List sessions.",
     click.option("--player", default="", metavar="ID", help="Only the sessions of this player."),
+    click.option("--search", default="", metavar="TEXT", help="Only those with this in an id or the player's name."),
     limit_option,
 )
 _add(sessions, "show", "GET sessions/{session_id}", show_one, "Show all details of a session.")
@@ -226,30 +230,32 @@ _add(placements, "stop", "DELETE placements/{placement_id}", show_one, "Stop a p
 # Rooms and placements
 
 
-def _properties(_context: click.Context, _parameter: click.Parameter, words: tuple[str, ...]) -> dict[str, Any]:
-    """KEY=VALUE as properties: the value is JSON if it can be parsed as JSON, else text."""
-    properties: dict[str, Any] = {}
+def _pairs(_context: click.Context, parameter: click.Parameter, words: tuple[str, ...]) -> dict[str, Any]:
+    """Each KEY=VALUE: the value is JSON if it can be parsed as JSON, else text."""
+    pairs: dict[str, Any] = {}
     for word in words:
         key, equals, value = word.partition("=")
         if not key or not equals:
-            raise click.UsageError(f"A property must be KEY=VALUE; got {word!r}.")
+            raise click.UsageError(f"{parameter.opts[0]} must be KEY=VALUE; got {word!r}.")
         try:
-            properties[key] = json.loads(value)
+            pairs[key] = json.loads(value)
         except ValueError:
-            properties[key] = value
-    return properties
+            pairs[key] = value
+    return pairs
 
 
-def _property(about: str) -> Decorator:
-    return click.option(
-        "--property", "properties", multiple=True, metavar="KEY=VALUE", callback=_properties, help=about
-    )
+def _pair(option: str, name: str, about: str) -> Decorator:
+    return click.option(option, name, multiple=True, metavar="KEY=VALUE", callback=_pairs, help=about)
+
+
+_config = _pair("--config", "config", "A value for the room's on_create, which nobody else sees; repeatable.")
 
 
 @rooms.command("create")
 @click.argument("kind")
 @click.option("--name", default="", help="The room's name.")
-@_property("A property to search by; repeatable.")
+@_pair("--property", "properties", "A property to search by; repeatable.")
+@_config
 @click.option("--max-players", type=click.IntRange(1), help="The number of seats, at most that of the kind.")
 @click.option("--private", is_flag=True, help="Do not list the room; players join by id or code.")
 @click.option("--key", "idempotency_key", default="", help="An idempotency key: the same key returns the same room.")
@@ -267,7 +273,8 @@ def create_room(*, node: Node, private: bool, max_players: int | None, **request
 @click.argument("queue")
 @click.argument("kind")
 @click.option("--player", "players", multiple=True, metavar="ID", help="Reserve a seat for this player; repeatable.")
-@_property("A property of the room; repeatable.")
+@_pair("--property", "properties", "A property of the room; repeatable.")
+@_config
 @click.option("--id", default="", help="Your own id: a second start with the same id changes nothing.")
 @asks_node(show_one)
 def start_placement(*, node: Node, players: tuple[str, ...], **request: Any) -> Any:

@@ -186,6 +186,7 @@ def serve(  # noqa: PLR0913 - one parameter for each option
             name=name,
             region=region,
             queues=loaded.queues,
+            check_name=loaded.check_name,
             limits=limits,
             http=None if no_http else _api(http_host, http_port, listening.tls, web),
         )

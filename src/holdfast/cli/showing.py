@@ -114,7 +114,8 @@ def show_one(item: Item) -> None:
 def show_timeline(timeline: Item) -> None:
     """Print why a session dropped or ended, what to do about it, and its events with their times."""
     console = _console(_PROSE_COLUMNS)
-    head = f"Session {timeline['session']} of player {timeline['player']}: {timeline['status']}"
+    name = f" ({timeline['name']})" if timeline.get("name") else ""
+    head = f"Session {timeline['session']} of player {timeline['player']}{name}: {timeline['status']}"
     console.print(Text(printable(head), style="bold"))
     console.print()
     console.print(Text(printable(timeline["explanation"])))

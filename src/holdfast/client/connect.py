@@ -76,6 +76,8 @@ class connect:  # noqa: N801 - reads as a verb: `async with holdfast.connect(url
     `on_drop`, `on_reconnecting`, `on_resume`, `on_stopping` and `on_close` add a listener to that event of the session
     before the first connection.
 
+    - `name`: what the player wants to be called; `SessionEnded` with the problem "name_not_allowed" if that is refused.
+      A saved session that goes on keeps its own: see `ClientSession.rename`.
     - `messages`: the types that rooms send; others arrive as `Untyped`, and are named once in a warning.
     - `auth`: how to sign in; a new guest if you say nothing, a known one with `Auth("guest", credential)`.
     - `saved`: where to keep the session, so that it outlives this process: a file's path, or a `SessionStorage` of your
@@ -91,10 +93,11 @@ class connect:  # noqa: N801 - reads as a verb: `async with holdfast.connect(url
     """
 
     @removed(**REMOVED)
-    def __init__(
+    def __init__(  # noqa: PLR0913 - options, all by keyword
         self,
         url: str,
         *,
+        name: str = "",
         messages: Iterable[type[Message]] = (),
         auth: Auth | None = None,
         saved: str | PathLike[str] | SessionStorage | None = None,
@@ -108,9 +111,9 @@ class connect:  # noqa: N801 - reads as a verb: `async with holdfast.connect(url
         dial: Dial | None = None,
         **listeners: Unpack[SessionListeners],
     ) -> None:
-        for name in listeners:
-            if name not in EVENTS:
-                raise TypeError(f"connect has no option {name!r}")
+        for option in listeners:
+            if option not in EVENTS:
+                raise TypeError(f"connect has no option {option!r}")
         limits = limits or Limits()
         try:
             backoff = Backoff(first_s=retry_first_s, longest_s=retry_longest_s)
@@ -128,15 +131,15 @@ class connect:  # noqa: N801 - reads as a verb: `async with holdfast.connect(url
         try:
             state = replayed(storage.read()) if storage is not None else None
             if state is None:
-                protocol = ClientProtocol(_codec(codec), auth or Auth(), limits)
+                protocol = ClientProtocol(_codec(codec), auth or Auth(), limits, name)
             else:
-                protocol = ClientProtocol(_codec(state.codec), auth, limits)
+                protocol = ClientProtocol(_codec(state.codec), auth, limits, name)
                 protocol.load(state)
             journal = SessionJournal(storage, protocol, limits) if storage is not None else None
             self.session = ClientSession(protocol, options, messages, journal)
             """Also before it is open."""
-            for name, listener in listeners.items():
-                getattr(self.session, name)(listener)
+            for event, listener in listeners.items():
+                getattr(self.session, event)(listener)
         except BaseException:
             if storage is not None:
                 storage.close()

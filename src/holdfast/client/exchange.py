@@ -12,7 +12,7 @@ from holdfast.client.connector import Connector, DialOptions
 from holdfast.client.journal import SessionJournal
 from holdfast.client.listeners import Drop
 from holdfast.client.protocol import ClientProtocol, Event
-from holdfast.core.errors import HoldfastError, ProtocolError, SessionEnded, refusal
+from holdfast.core.errors import HoldfastError, NameNotAllowed, ProtocolError, SessionEnded, refusal
 from holdfast.core.reasons import Reason
 from holdfast.logs import get_logger
 from holdfast.schemas.frames import Bye, Reply
@@ -257,7 +257,9 @@ class Exchange:
         self._end = (reason, message, problem)
         if self._journal is not None:
             # The session may live on without us, and what is saved of it is good.
-            (self._journal.close if reason in _LIVES_ON else self._journal.forget)()
+            # A player whose new name is refused chooses another one, and is still the same guest.
+            is_kept = reason in _LIVES_ON or problem == NameNotAllowed.code
+            (self._journal.close if is_kept else self._journal.forget)()
         if self._ack_timer is not None:
             self._ack_timer.cancel()
         answered, self._answered = self._answered, {}

@@ -59,10 +59,14 @@ Event = Welcomed | Reply | Notice | SeatEvent | Close
 class ClientProtocol:
     """One session, as its client sees it. Every payload from the server goes to `receive`, in order."""
 
-    def __init__(self, codec: Codec, auth: Auth | None, limits: Limits) -> None:
+    def __init__(self, codec: Codec, auth: Auth | None, limits: Limits, name: str = "") -> None:
         self.codec = codec
         self.session_id = ""
         self.player_id = ""
+        self.name = ""
+        """The player's display name, as the server has accepted it."""
+        # To ask for. Not saved before it is accepted.
+        self._wanted_name = name
         self.credential = ""
         self.latency_ms = 0.0
         self.quiet_s = 0.0
@@ -95,7 +99,7 @@ class ClientProtocol:
         if self.session_id:
             positions = self.channels.positions()
             resume = Resume(self.session_id, self._token, positions, self._lineage, self._last_answered)
-        return self.codec.payload(Hello(self._auth, resume, "holdfast-python"))
+        return self.codec.payload(Hello(self._auth, resume, "holdfast-python", self._wanted_name or self.name))
 
     def lost(self) -> None:
         """The connection is gone: what must arrive is written to the next one."""
@@ -118,6 +122,12 @@ class ClientProtocol:
         self._token = token or self._token
         self.is_changed = True
 
+    def renamed(self, name: str) -> str:
+        """The player is called so from now on."""
+        self.name = name
+        self.is_changed = True
+        return name
+
     def save(self) -> bytes:
         """Everything that is needed to go on elsewhere, secrets included."""
         return SavedState(
@@ -132,6 +142,7 @@ class ClientProtocol:
             lineage=self._lineage,
             requests=self._last_answered,
             newest=self.channels.newest,
+            name=self.name,
         ).write()
 
     def load(self, state: SavedState) -> None:
@@ -139,6 +150,7 @@ class ClientProtocol:
         self.session_id, self.player_id = state.session, state.player
         self._token, self.credential = state.token, state.credential
         self._lineage, self._last_answered = state.lineage, state.requests
+        self.name = state.name
         if self._auth is None:
             self._scheme = state.scheme
             self._auth = Auth(state.scheme, state.credential) if state.credential else None
@@ -300,6 +312,7 @@ class ClientProtocol:
         outcome = Outcome(RESET, reason=self._reset_reason) if self._reset_reason else frame.outcome
         self.session_id, self.player_id, self._token = frame.session, frame.player, frame.token
         self._lineage = frame.lineage
+        self.name, self._wanted_name = frame.player_name, ""
         self._reset_reason = ""
         self._is_outdated = False
         if frame.credential:

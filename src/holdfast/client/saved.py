@@ -52,6 +52,7 @@ class SavedState(HidesSecrets, msgspec.Struct, frozen=True):
     requests: Number = 0
     # By purpose, the number of the newest channel, which may be over.
     newest: dict[str, Number] = {}
+    name: str = ""
 
     @classmethod
     def read(cls, state: bytes) -> Self:

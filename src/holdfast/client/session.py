@@ -33,6 +33,7 @@ from holdfast.schemas.requests import (
     Mine,
     PlacedPlayer,
     Release,
+    Rename,
     Reserve,
     RoomOptions,
     Search,
@@ -42,6 +43,7 @@ from holdfast.schemas.requests import (
     fields_of,
 )
 from holdfast.schemas.room import RoomInfo, RoomPage
+from holdfast.schemas.session import NameInfo
 from holdfast.transports.port import GOING_AWAY, NORMAL
 
 log = get_logger("holdfast.client")
@@ -125,6 +127,11 @@ class ClientSession:
         return self.protocol.player_id
 
     @property
+    def name(self) -> str:
+        """The player's display name, as the server has accepted it; empty if they have none. See `rename`."""
+        return self.protocol.name
+
+    @property
     def credential(self) -> str:
         """The secret with which this guest can sign in again; keep it like a password."""
         return self.protocol.credential
@@ -143,6 +150,10 @@ class ClientSession:
     def room(self) -> ClientRoom | None:
         """The room we have a seat in; after `saved=` this is how to get it back."""
         return self._seats.room
+
+    async def rename(self, name: str) -> str:
+        """Change the display name; the one that the server has accepted. `NameNotAllowed`: choose another."""
+        return await self._exchange.ask_then(Rename(name), NameInfo, lambda answer: self.protocol.renamed(answer.name))
 
     async def link(self, auth: Auth) -> None:
         """Give this guest an account, and stay the same player: id, data and seat. Sign in with `auth` from now on.

@@ -386,6 +386,7 @@ class ClientSession(Bridge[awaited_session.ClientSession]):
 
     id = Mirrored[str]()
     player_id = Mirrored[str]()
+    name = Mirrored[str]()
     credential = Mirrored[str]()
     latency_ms = Mirrored[float]()
     connected = Mirrored[bool]()
@@ -404,6 +405,7 @@ class ClientSession(Bridge[awaited_session.ClientSession]):
     wait_for_seat = blocking_as(ClientRoom, awaited_session.ClientSession.wait_for_seat)
     place = blocking_as(Placement, awaited_session.ClientSession.place)
     watch = blocking_as(RoomWatch, awaited_session.ClientSession.watch)
+    rename = blocking(awaited_session.ClientSession.rename)
     link = blocking(awaited_session.ClientSession.link)
     cut = called(awaited_session.ClientSession.cut)
 

@@ -7,6 +7,7 @@
     │   ├── RoomLocked           the room accepts no new players
     │   ├── WrongPassword        the room has a password, and a different one was given
     │   ├── NameTaken            another room of this kind has this name
+    │   ├── NameNotAllowed       a player may not have this display name; choose another
     │   ├── Conflict             somebody else changed it first, or the key was used for a different request
     │   ├── Expired              it no longer exists: a room that has ended, a closed watch
     │   ├── NotAllowed           this player may not do it
@@ -70,6 +71,12 @@ class NameTaken(Refused):
     """Another room of this kind has this name, and names of the kind are unique."""
 
     code = "name_taken"
+
+
+class NameNotAllowed(Refused):
+    """A player may not have this display name: choose another one."""
+
+    code = "name_not_allowed"
 
 
 class Conflict(Refused):

@@ -220,6 +220,8 @@ class SessionLimits:
     fair_queue_bytes_max: int = _limit(
         1 * MIB, "input of one client in the fair queue", "4006 `flooding`, by any policy"
     )
+    # As in Discord and on Steam. In a room a number may follow, to tell look-alikes apart.
+    name_chars_max: int = _limit(32, "characters of a player's display name", "refused: `name_not_allowed`")
     idle_s: float = _limit(
         1800.0,
         "time without a message, a request or an acknowledgement; pings do not count. 0: no limit",
@@ -344,6 +346,8 @@ class DirectoryLimits:
 
     # A page of twenty rooms with their properties fits in one payload.
     properties_bytes_max: int = _limit(2 * KIB, "the properties of a room", "`invalid`")
+    # It is kept until the room has begun: with a placement, for as long as that is pending.
+    config_bytes_max: int = _limit(8 * KIB, "the config of a new room, in MessagePack", "`invalid`")
     reservation_max_s: float = _limit(3600.0, "how long a seat may be reserved", "`invalid`")
     reservations_per_player_max: int = _limit(32, "seats reserved by one player", "`throttled`")
     search_slice_max: int = _limit(2_000, "rooms that a search examines before it yields to other work")

@@ -228,6 +228,7 @@ def describe_session(session: Session, now: float) -> SessionSchema:
     return SessionSchema(
         id=session.id,
         player=session.player_id,
+        name=session.name,
         status=session.status,
         room=session.room_id,
         account=session.account,
@@ -283,6 +284,7 @@ def describe_player(seat: Seat, now: float, *, is_host: bool) -> PlayerSchema:
     session = seat.session
     return PlayerSchema(
         player=seat.player_id,
+        name=seat.name,
         state=seat.state.value,
         session=session.id,
         latency_ms=round(session.latency_ms, 3),
@@ -313,6 +315,7 @@ def restored_session(session_id: str, record: SessionRecord, *, limits: Limits, 
         grace_s=grace_s,
         codec=codec,
         roles=frozenset(record.proven_roles),
+        name=record.name,
     )
     session.epoch = record.epoch
     session.channels_opened = record.channels_opened

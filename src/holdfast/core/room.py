@@ -328,7 +328,10 @@ class Room(Generic[D]):
     # What a game may write. All hooks but `heir`, `snapshot` and `restore` may be `async def`.
 
     def on_create(self, config: dict[str, Any]) -> Any:
-        """The room begins, with the properties it was asked for; raise `Refused` to say no."""
+        """The room begins; raise `Refused` to say no.
+
+        `config` is what its creator gave it, and nobody else sees it. What everybody sees is in `properties` already.
+        """
 
     def on_created(self) -> Any:
         """The room is open to players."""
@@ -338,6 +341,9 @@ class Room(Generic[D]):
 
     def on_join(self, player: Player[D]) -> Any:
         """A player took a seat; a broadcast reaches them too."""
+
+    def on_rename(self, player: Player[D], old_name: str) -> Any:
+        """A player has another name: `player.name`."""
 
     def on_drop(self, player: Player[D]) -> Any:
         """A player's connection is gone; the seat is held."""

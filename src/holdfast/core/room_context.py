@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from holdfast.core.limits import Limits
+from holdfast.core.names import NamesInRoom
 from holdfast.core.ownership import Ownership
 from holdfast.core.reasons import Reason
 from holdfast.core.room_listing import PropertyDict, RoomListing, RoomStatus
@@ -116,6 +117,8 @@ class Seats:
         self._last_number = 0
         self._occupied: tuple[Seat, ...] | None = None
         self._players: tuple[Player[Any], ...] | None = None
+        # None while nobody in the room has chosen a name.
+        self._names: NamesInRoom | None = None
         self.reservations: dict[PlayerId, Reservation] = {}
         """Those in use included; changed by `reserve` and `unreserve`."""
         self._in_use: set[PlayerId] = set()
@@ -169,6 +172,7 @@ class Seats:
         self._last_number = max(self._last_number, seat.number)
         self._seats[seat] = None
         self._of_player[seat.player_id] = (*self._of_player.get(seat.player_id, ()), seat)
+        self._take_name(seat)
         self.occupation_changed()
         self._changed()
 
@@ -176,8 +180,39 @@ class Seats:
         """A newcomer's seat was taken: they are a player now."""
         self._occupied = self._players = None
 
+    # Names
+
+    def _take_name(self, seat: Seat) -> None:
+        """Decide what the player is called here; a restored seat knows it already."""
+        names = self._names
+        if names is None:
+            if not seat.session.name and not seat.shown_name:
+                return
+            names = self._names = NamesInRoom()
+            for each in self._seats:
+                if each is not seat:
+                    each.shown_name = names.take(each.player_id, each.player.name)
+        if seat.shown_name:
+            names.keep(seat.player_id, seat.shown_name)
+        else:
+            seat.shown_name = names.take(seat.player_id, seat.player.name)
+
+    def renamed(self, seat: Seat) -> None:
+        """The player has another name, or another session with another name."""
+        self._give_name_back(seat)
+        seat.shown_name = ""
+        self._take_name(seat)
+
+    def _give_name_back(self, seat: Seat) -> None:
+        if self._names is not None:
+            self._names.give_back(seat.player_id, seat.shown_name)
+            if not self._seats:
+                self._names = None
+
     def remove(self, seat: Seat) -> None:
-        self._seats.pop(seat, None)
+        if seat in self._seats:
+            del self._seats[seat]
+            self._give_name_back(seat)
         rest = tuple(each for each in self._of_player.get(seat.player_id, ()) if each is not seat)
         if rest:
             self._of_player[seat.player_id] = rest

@@ -143,6 +143,20 @@ def check_properties(properties: Mapping[Any, Any], bytes_max: int) -> None:
             raise Invalid(f"properties: {size} bytes are more than the {bytes_max} that a room may have")
 
 
+def checked_config(config: Mapping[str, Any], bytes_max: int) -> dict[str, Any]:
+    """A copy of a new room's config, as a client would have sent it: the game may change and keep it."""
+    if not config:
+        return {}
+    try:
+        encoded = msgspec.msgpack.encode(config)
+        copy = msgspec.msgpack.decode(encoded, type=dict[str, Any])
+    except (msgspec.MsgspecError, TypeError, ValueError, OverflowError, RecursionError) as error:
+        raise Invalid(f"config: use plain data, as in {{'map': 'dust'}} ({error})") from None
+    if len(encoded) > bytes_max:
+        raise Invalid(f"config: {len(encoded)} bytes are more than the {bytes_max} that a room may be given")
+    return copy
+
+
 class RoomListing(Struct, kw_only=True, eq=False):
     """What the directory keeps of one room, beside what the room itself knows; `RoomSchema` has both."""
 

@@ -135,8 +135,8 @@ class Session:
         *("_limits", "_past", "account", "address", "beside", "channel", "channels_opened", "closing", "codec"),
         *("connection", "created_at", "data", "drop_reason", "dropped_at", "drops", "end_reason", "ends", "epoch"),
         *("expires_at", "flags", "flood", "grace_s", "id", "last_active_at", "last_request", "latency", "lineage"),
-        *("on_disconnect", "player_id", "proven_roles", "replayed", "replies", "requests_announced", "resumes"),
-        *("rewound", "roles", "seat", "sign_outs", "signed_in_at", "state", "tokens", "wrong_guesses"),
+        *("name", "on_disconnect", "player_id", "proven_roles", "replayed", "replies", "requests_announced"),
+        *("resumes", "rewound", "roles", "seat", "sign_outs", "signed_in_at", "state", "tokens", "wrong_guesses"),
     )
 
     def __init__(  # noqa: PLR0915 - all but the first two by keyword
@@ -149,9 +149,12 @@ class Session:
         grace_s: float,
         codec: Codec | None = None,
         roles: frozenset[str] = frozenset(),
+        name: str = "",
     ) -> None:
         self.id = session_id
         self.player_id = player_id
+        self.name = name
+        """The player's display name; empty if they have none."""
         self.roles = self.proven_roles = roles
         """What the session may do: the roles that its authenticator proved, and what operators granted and revoked."""
         self.account = ""
@@ -465,7 +468,7 @@ class Seat:
     """One seat of a room: the engine's half of a player. The same object for as long as the seat is theirs."""
 
     __slots__ = (
-        *("is_joining", "number", "outlet", "owned", "player", "player_id", "room", "session", "state"),
+        *("is_joining", "number", "outlet", "owned", "player", "player_id", "room", "session", "shown_name", "state"),
         *("was_reserved",),
     )
 
@@ -479,12 +482,20 @@ class Seat:
         self.state = SEAT_TABLE.start
         self.number = number
         """The number of the seat in its room; 0 until the room assigns one."""
+        self.shown_name = ""
+        """What the player is called in the room; empty while nobody in it has chosen a name."""
         self.is_joining = False
         """Whether the seat is taken and `on_join` waits for its turn."""
         self.was_reserved = False
         """Whether a player who joins came with a reservation."""
         self.owned: AbstractSet[str] = _NOTHING
         self.player: Player[Any] = Player(self, data)
+
+    @property
+    def name(self) -> str:
+        """The name that the player has in the room; empty if they have none."""
+        name = self.shown_name or self.session.name
+        return name if name != self.player_id else ""
 
     def happened(self, event: SeatStep) -> None:
         self.state = SEAT_TABLE.after(self.state, event)
@@ -503,6 +514,12 @@ class Player(Generic[D]):
         self.id: PlayerId = seat.player_id
         self.data = data
         """What the player keeps across a drop."""
+
+    @property
+    def name(self) -> str:
+        """What to call the player: their display name, told apart from those of others here, or else their id."""
+        seat = self._holdfast_seat
+        return seat.shown_name or seat.session.name or seat.player_id
 
     @property
     def session(self) -> Session:

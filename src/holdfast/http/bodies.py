@@ -86,7 +86,7 @@ class SessionQuery(PageQuery, frozen=True):
     player: Annotated[str, Meta(max_length=PLAYER_CHARS_MAX)] = ""
     """Only those of this player."""
     search: Found = ""
-    """Only those with this in their id, player or room."""
+    """Only those with this in their id, player, room or the player's name."""
     status: Annotated[str, Meta(max_length=16)] = ""
     """Only those that are preconnect, connected or disconnected."""
 
@@ -95,7 +95,7 @@ class PlayerQuery(PageQuery, frozen=True):
     """Which players."""
 
     search: Found = ""
-    """Only those with this in their id."""
+    """Only those with this in their id or name."""
 
 
 class ReasonQuery(Struct, frozen=True):

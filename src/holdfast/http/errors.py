@@ -34,6 +34,7 @@ KINDS: Mapping[str, Kind] = {
     "refused": Kind(409, "The game refused"),
     "conflict": Kind(409, "It was changed in the meantime, or the key belongs to a different request"),
     "name_taken": Kind(409, "Another room of this kind has this name"),
+    "name_not_allowed": Kind(409, "A player may not have this display name"),
     "room_full": Kind(409, "Every seat is taken, held or reserved"),
     "room_locked": Kind(409, "The room takes no new players"),
     "already_seated": Kind(409, "The session has a seat already"),

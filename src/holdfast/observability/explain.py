@@ -19,6 +19,7 @@ from holdfast.schemas.events import (
     PlayerJoined,
     PlayerLeft,
     Released,
+    Renamed,
     Restored,
     Resumed,
     RolledBack,
@@ -46,9 +47,9 @@ class Explanation:
     """The reason of the end, or of the last drop; None if there was neither."""
 
 
-def explain(events: Sequence[Event]) -> Explanation:
-    """Explain a session from its events, oldest first."""
-    story = _Story(events)
+def explain(events: Sequence[Event], name: str = "") -> Explanation:
+    """Explain a session from its events, oldest first; `name` is what its player is called."""
+    story = _Story(events, name)
     reasons = story.reasons()
     advice = " ".join(WORDS[reason].advice for reason in reasons if reason in WORDS)
     limits = [f"They reached the limit {name} {_times(count)}." for name, count in story.limits.items()]
@@ -58,7 +59,8 @@ def explain(events: Sequence[Event]) -> Explanation:
 class _Story:
     """The events of a timeline that matter."""
 
-    def __init__(self, events: Sequence[Event]) -> None:
+    def __init__(self, events: Sequence[Event], name: str) -> None:
+        self._who = f"“{name}”" if name else "The player"
         self.opened: SessionOpened | Restored | None = None
         self.drop: Dropped | None = None
         self.takeover: Superseded | None = None
@@ -122,7 +124,7 @@ class _Story:
         came = self.back or self.opened
         since = f" since {_clock(came.at)}" if came is not None else ""
         how = f", over {came.transport}" if isinstance(came, SessionOpened | Resumed) else ""
-        told = [f"The player has been connected{since}{how}.", *self._return()]
+        told = [f"{self._who} has been connected{since}{how}.", *self._return()]
         if isinstance(self.seat, PlayerLeft):
             told.append(f"They have had no seat since {_clock(self.seat.at)}: {_of_seat(self.seat)}.")
         return told
@@ -226,6 +228,7 @@ def _tell_authenticated(event: Authenticated) -> str:
 _TELL: dict[type[Event], Callable[[Any], str]] = {
     SessionOpened: _tell_opened,
     Authenticated: _tell_authenticated,
+    Renamed: lambda event: f"changed their name from {event.old_name!r} to {event.new_name!r}",
     Dropped: _tell_dropped,
     Resumed: _tell_resumed,
     Superseded: lambda event: f"a newer connection took over from {event.connection}",

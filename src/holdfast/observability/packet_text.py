@@ -66,6 +66,9 @@ def _field(frame: str, field: str, value: Any, mask: Mask, *, is_before_sign_in:
     if not field or is_secret(field):
         return _masked(value, mask)
     match frame, field:
+        case "hello", "player_name":
+            # The welcome shows it.
+            return _masked(value, mask)
         case "hello", _:
             return _of_hello(value, mask)
         case "close", "message" if is_before_sign_in:

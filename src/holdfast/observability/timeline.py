@@ -15,7 +15,7 @@ from holdfast.core.limits import Limits
 from holdfast.schemas.events import Ended, Event, LimitExceeded, Released, Restored, SessionEvent, SessionOpened
 
 # Known from where the timeline is stored.
-_OMITTED = frozenset({"at", "session", "player"})
+_OMITTED = frozenset({"at", "session", "player", "player_name"})
 _KINDS: tuple[type[Event], ...] = (*SessionEvent.__subclasses__(), LimitExceeded)
 _FIELDS = {
     kind: (number, tuple(name for name in kind.__struct_fields__ if name not in _OMITTED))
@@ -45,6 +45,8 @@ class Timeline(NamedTuple):
     """How many earlier events are no longer kept."""
     status: str
     """"live", "ended" or "released"."""
+    name: str
+    """The player's display name, if they have one."""
 
 
 class _Past(Struct):
@@ -52,6 +54,7 @@ class _Past(Struct):
 
     at: float
     player: str
+    name: str
     status: str
     kept: bytes
 
@@ -93,14 +96,14 @@ class Timelines:
         if isinstance(event, Ended | Released):
             self._over(event)
 
-    def get(self, session_id: str, player_id: str = "") -> Timeline | None:
-        """The timeline of an open session (its player is `player_id`), or of one that ended recently."""
+    def get(self, session_id: str, player_id: str = "", name: str = "") -> Timeline | None:
+        """The timeline of an open session (its player is `player_id`, called `name`), or of one that ended recently."""
         self._prune()
         kept = self._live.get(session_id)
         if kept is not None:
-            return _read(session_id, player_id, kept, "live")
+            return _read(session_id, player_id, name, kept, "live")
         past = self._past.get(session_id)
-        return _read(session_id, past.player, past.kept, past.status) if past is not None else None
+        return _read(session_id, past.player, past.name, past.kept, past.status) if past is not None else None
 
     def last_of(self, player_id: str) -> str | None:
         """The last ended session of a player, if it is still kept."""
@@ -112,7 +115,7 @@ class Timelines:
         if kept is None or self._limits.timelines_kept_max <= 0:
             return
         status = "ended" if isinstance(event, Ended) else "released"
-        self._past[event.session] = _Past(self._now(), event.player, status, kept)
+        self._past[event.session] = _Past(self._now(), event.player, event.player_name, status, kept)
         self._last_of[event.player] = event.session
         self._prune()
 
@@ -168,10 +171,12 @@ def _same_limit(entries: list[list[Any]], entry: list[Any]) -> list[Any] | None:
     return next((each for each in last if each[_LIMIT] == entry[_LIMIT] and each[_ACTION] == entry[_ACTION]), None)
 
 
-def _read(session_id: str, player_id: str, kept: bytes, status: str) -> Timeline:
+def _read(session_id: str, player_id: str, name: str, kept: bytes, status: str) -> Timeline:
     events: list[Event] = []
     for number, at, *values in _entries(kept):
         kind = _KINDS[number]
         said = dict(zip(_FIELDS[kind][1], values, strict=True))
+        if issubclass(kind, SessionEvent):
+            said["player_name"] = name
         events.append(kind(at=at, session=session_id, player=player_id, **said))
-    return Timeline(session_id, player_id, events, int.from_bytes(kept[:2], "big"), status)
+    return Timeline(session_id, player_id, events, int.from_bytes(kept[:2], "big"), status, name)

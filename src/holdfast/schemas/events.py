@@ -52,6 +52,8 @@ class SessionEvent(Event, frozen=True, kw_only=True):
 
     session: str
     player: str
+    player_name: str = ""
+    """The player's display name, if they have one."""
 
 
 class SessionOpened(SessionEvent, frozen=True, kw_only=True, tag="session.opened"):
@@ -68,6 +70,13 @@ class Authenticated(SessionEvent, frozen=True, kw_only=True, tag="session.authen
 
     scheme: str
     roles: list[str] = []
+
+
+class Renamed(SessionEvent, frozen=True, kw_only=True, tag="session.renamed"):
+    """The player has changed their display name."""
+
+    old_name: str
+    new_name: str
 
 
 class Dropped(SessionEvent, frozen=True, kw_only=True, tag="session.dropped"):
@@ -294,36 +303,43 @@ class RoomHostChanged(RoomEvent, frozen=True, kw_only=True, tag="host.changed"):
     """The room has a new host; empty if it has none."""
 
     player: str = ""
+    player_name: str = ""
+    """The player's display name, if they have one."""
 
 
 class SeatReserved(RoomEvent, frozen=True, kw_only=True, tag="seat.reserved"):
     """A seat is reserved for a player."""
 
     player: str
+    player_name: str = ""
 
 
 class SeatTaken(RoomEvent, frozen=True, kw_only=True, tag="seat.taken"):
     """A player has taken a seat, or returned to it."""
 
     player: str
+    player_name: str = ""
 
 
 class SeatHeld(RoomEvent, frozen=True, kw_only=True, tag="seat.held"):
     """The seat's player has dropped, and the seat is held."""
 
     player: str
+    player_name: str = ""
 
 
 class SeatFreed(RoomEvent, frozen=True, kw_only=True, tag="seat.freed"):
     """The seat is free again."""
 
     player: str
+    player_name: str = ""
 
 
 class SeatExpired(RoomEvent, frozen=True, kw_only=True, tag="seat.expired"):
     """The player with the reservation did not join in time."""
 
     player: str
+    player_name: str = ""
 
 
 class PlayerJoined(SessionEvent, frozen=True, kw_only=True, tag="player.joined"):

@@ -6,7 +6,7 @@ an older peer ignores what it does not know. Numbers stay below 2**53: every lan
 
 from typing import Annotated, Any, ClassVar, Literal
 
-from msgspec import Meta, Raw, Struct
+from msgspec import Meta, Raw, Struct, field
 
 NUMBER_MAX = 2**53 - 1
 # A session has up to three open channels, and a few (`Limits.closing_channels_max`) with undelivered last messages.
@@ -166,6 +166,9 @@ class Hello(Frame, frozen=True):
     auth: Auth | None = None
     resume: Resume | None = None
     client: Text = ""
+    # `name` is that of the frame.
+    player_name: str = field(default="", name="name")
+    """For a new session: the player's display name."""
 
 
 class Welcome(HidesSecrets, Frame, frozen=True):
@@ -181,6 +184,8 @@ class Welcome(HidesSecrets, Frame, frozen=True):
     requests: Number = 0
     credential: str = ""
     lineage: Annotated[str, Meta(max_length=LINEAGE_CHARS_MAX)] = ""
+    player_name: str = field(default="", name="name")
+    """The player's display name, as the server has accepted it."""
 
 
 class Request(Frame, frozen=True):

@@ -29,6 +29,8 @@ class PlayerInfo(Struct, frozen=True, omit_defaults=True):
     """Roles that operators granted."""
     revoked: list[str] = []
     """Roles that operators revoked."""
+    name: str = ""
+    """Their display name, if they have one: that of the newest session."""
 
 
 class PlayerPage(Struct, frozen=True, omit_defaults=True):
@@ -45,6 +47,8 @@ class PlayerState(Struct, frozen=True, rename={"player": "id", "state": "seat"})
     state: str
     data: Any
     owned: list[str]
+    name: str = ""
+    """What they are called in the room, if they have a name."""
 
 
 class SeatInfo(Struct, frozen=True, omit_defaults=True):
@@ -58,6 +62,8 @@ class SeatInfo(Struct, frozen=True, omit_defaults=True):
     expires_in_s: float = 0.0
     """For a reserved or held seat: when it is freed unless its player comes."""
     is_host: bool = False
+    name: str = ""
+    """What the player is called in the room, if they have a name."""
 
 
 class PlayerSchema(SeatInfo, frozen=True, kw_only=True):
@@ -97,6 +103,8 @@ class SeatRecord(Struct, array_like=True, frozen=True):
     channel: ChannelRecord | None = None
     rewound_s: float | None = None
     """The age of the checkpoint that the room recovered from, until the player returns: they remember more of it."""
+    name: str = ""
+    """What the player is called in the room; the session's record has the name that they chose."""
 
 
 class StreamFile(Struct, frozen=True, forbid_unknown_fields=True):
@@ -114,3 +122,5 @@ class PlayerFile(Struct, frozen=True, forbid_unknown_fields=True, rename={"playe
     data: Any
     owned: list[str]
     stream: StreamFile | None = None
+    name: str = ""
+    """What the player is called in the room, if they have a name."""

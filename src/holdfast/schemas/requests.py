@@ -24,6 +24,8 @@ IdempotencyKey = Annotated[str, Meta(max_length=64)]
 Expression = Annotated[str, Meta(max_length=EXPRESSION_CHARS_MAX)]
 MessageVersion = Annotated[str, Meta(max_length=MESSAGE_VERSION_CHARS_MAX)]
 """The version of the room's messages that the client was built for, as `holdfast types` wrote it; empty: not given."""
+Config = dict[str, Any]
+"""What a new room is told in `on_create`, and nobody else: plain data."""
 Seconds = Annotated[float, Meta(gt=0, le=3600)]
 
 
@@ -31,6 +33,7 @@ class RoomOptions(TypedDict, total=False):
     """The room to create, by keyword; with the kind, these are the options of a placement."""
 
     properties: Mapping[str, Any] | None
+    config: Mapping[str, Any] | None
     max_players: int | None
     name: str
     visibility: Visibility
@@ -46,7 +49,8 @@ class CreateOptions(RoomOptions, total=False):
 
 def fields_of(options: RoomOptions) -> dict[str, Any]:
     """Options by keyword as the fields of a request."""
-    return {**options, "properties": dict(options.get("properties") or {})}
+    properties, config = options.get("properties"), options.get("config")
+    return {**options, "properties": dict(properties or {}), "config": dict(config or {})}
 
 
 class DirectoryRequest(Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
@@ -66,6 +70,7 @@ class Create(HidesSecrets, DirectoryRequest, frozen=True):
     password: Password = ""
     idempotency_key: IdempotencyKey = ""
     message_version: MessageVersion = ""
+    config: Config = {}
 
 
 class JoinOrCreate(Create, frozen=True):
@@ -201,6 +206,7 @@ class StartPlacement(DirectoryRequest, frozen=True):
     properties: Properties = {}
     max_players: SeatsMax | None = None
     visibility: Visibility = "public"
+    config: Config = {}
 
 
 class GetPlacement(DirectoryRequest, frozen=True):
@@ -238,6 +244,12 @@ class LinkAccount(HidesSecrets, DirectoryRequest, frozen=True):
     credential: Credential
 
 
+class Rename(DirectoryRequest, frozen=True):
+    """Change the player's display name; an empty one takes it away."""
+
+    name: str
+
+
 class Confirm(DirectoryRequest, frozen=True):
     """The client has stored the token of an answer: the previous one is used up."""
 
@@ -252,6 +264,7 @@ REQUESTS: dict[str, type[Struct]] = {
     "link": LinkAccount,
     "mine": Mine,
     "release": Release,
+    "rename": Rename,
     "reserve": Reserve,
     "search": Search,
     "start_placement": StartPlacement,

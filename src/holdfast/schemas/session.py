@@ -15,6 +15,8 @@ class SessionInfo(Struct, frozen=True, omit_defaults=True):
     player: str
     status: str
     """preconnect, connected, disconnected or ended."""
+    name: str = ""
+    """The player's display name, if they have one."""
     room: str = ""
     transport: str = ""
     latency_ms: float = 0.0
@@ -83,6 +85,8 @@ class TimelineInfo(Struct, frozen=True, omit_defaults=True):
     """Why it ended or dropped last; empty if it did neither."""
     forgotten: int = 0
     """The number of earlier entries that are no longer kept."""
+    name: str = ""
+    """The player's display name, if they have one."""
 
 
 class Reached(Struct, array_like=True, frozen=True, gc=False):
@@ -165,6 +169,14 @@ class SessionRecord(Struct, array_like=True, frozen=True):
     forks: list[Fork] = []
     account: str = ""
     """The name of the account that its player signed in with."""
+    name: str = ""
+    """The player's display name."""
+
+
+class NameInfo(Struct, frozen=True):
+    """A display name as the server has accepted it."""
+
+    name: str
 
 
 class SessionSchema(SessionInfo, frozen=True, kw_only=True):

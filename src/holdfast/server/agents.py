@@ -169,6 +169,7 @@ class Agent:
             SessionOpened(
                 session=self.session.id,
                 player=self.session.player_id,
+                player_name=self.session.name,
                 connection=connection.id,
                 transport=connection.transport_kind,
             )
@@ -196,6 +197,7 @@ class Agent:
             Resumed(
                 session=session.id,
                 player=session.player_id,
+                player_name=session.name,
                 connection=connection.id,
                 transport=connection.transport_kind,
                 outcome="resumed",
@@ -206,10 +208,15 @@ class Agent:
         services.seat_returned(session, False)
 
     async def create(
-        self, kind: str, *, properties: Mapping[str, Any] | None = None, max_players: int | None = None
+        self,
+        kind: str,
+        *,
+        properties: Mapping[str, Any] | None = None,
+        config: Mapping[str, Any] | None = None,
+        max_players: int | None = None,
     ) -> str:
         """Create a room and return its id."""
-        request = Create(kind, dict(properties or {}), max_players)
+        request = Create(kind, dict(properties or {}), max_players, config=dict(config or {}))
         self._services.rooms.check_role(kind, self.session.roles)
         runner = await self._services.rooms.create(request, self.session.player_id, is_trusted=True)
         return runner.room.id

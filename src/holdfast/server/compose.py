@@ -41,6 +41,7 @@ from holdfast.server.directory.directory import Directory, StoredRooms
 from holdfast.server.directory.operations import DirectoryOperations
 from holdfast.server.directory.requests import RequestHandler
 from holdfast.server.directory.room_passwords import RoomPasswords
+from holdfast.server.display_names import CheckName, DisplayNames
 from holdfast.server.durability.committer import Committer
 from holdfast.server.durability.recovery import Recovery
 from holdfast.server.durability.rollbacks import Rollbacks
@@ -77,6 +78,7 @@ class Settings:
     region: str
     queues: Sequence[Queue]
     tracing: "Tracing | None"
+    check_name: CheckName | None
 
 
 class ServerParts:
@@ -305,6 +307,7 @@ class ServerParts:
 
     def _make_directory_services(self) -> None:
         settings, random = self.settings, self.settings.environment.random
+        self.display_names = DisplayNames(self.context, settings.check_name)
         self.linking = Linking(
             self.context,
             settings.authenticators,
@@ -324,7 +327,7 @@ class ServerParts:
             changed=self._placement_changed,
         )
         operations = self._directory_operations = DirectoryOperations(
-            self.context, self.rooms, sessions=self.sessions, stored=self.stored
+            self.context, self.rooms, sessions=self.sessions, stored=self.stored, names=self.display_names
         )
         self.requests = RequestHandler(
             self.context,
@@ -352,6 +355,7 @@ class ServerParts:
             stored=self.stored,
             access=self.access,
             limiter=self.connection_limiter,
+            names=self.display_names,
             is_draining=lambda: self.drain.is_on,
         )
         resumer = Resumer(

@@ -137,13 +137,16 @@ class Faults:
         if self._lines.allow(where):
             log.error("internal error", where=where, **ids, exc_info=error, hide=hide)
 
-    def report_game(self, error: Exception, where: str, *, kind: str, room: str, player: str = "") -> None:
+    def report_game(
+        self, error: Exception, where: str, *, kind: str, room: str, player: str = "", player_name: str = ""
+    ) -> None:
         """Log an error of a game's own code."""
         self._counters.turns_failed += 1
         self.on_error(error, f"{where} of {kind} {room}" + (f", player {player}" if player else ""))
         if self._lines.allow(f"{where} of {kind}"):
-            ids = {"player": player} if player else {}
-            log.error("the game's code failed", where=where, room=room, kind=kind, **ids, exc_info=error)
+            ids = {"room": room, "kind": kind, "player": player, "player_name": player_name}
+            known = {field: value for field, value in ids.items() if value}
+            log.error("the game's code failed", where=where, **known, exc_info=error)
 
 
 class Alarms:

@@ -1,5 +1,6 @@
 """`Server`: what games create and start."""
 
+import inspect
 import os
 import secrets
 from collections.abc import Coroutine, Iterable, Mapping, Sequence
@@ -30,6 +31,7 @@ from holdfast.server.agents import Agent
 from holdfast.server.compose import ServerParts, Settings
 from holdfast.server.context import Environment
 from holdfast.server.directory.directory import Directory
+from holdfast.server.display_names import CheckName
 from holdfast.server.durability.recovery import Pace
 from holdfast.server.operations import Operations, OperatorApi
 from holdfast.server.rooms.effects import Carry
@@ -111,6 +113,7 @@ class Server:
         name: str = "",
         region: str = "local",
         queues: Iterable[Queue] = (),
+        check_name: CheckName | None = None,
         _environment: Environment | None = None,
     ) -> None:
         """Serve these kinds of rooms.
@@ -127,7 +130,11 @@ class Server:
         - `tracing`: sends the way of some messages to OpenTelemetry: see `holdfast.observability.tracing`.
         - `name`, `region`: which node this is and where it runs, for the destinations and latency policies of
           `queues`, where placements can be started. Without a name, each start generates one.
+        - `check_name`: your own check of players' display names, as in `def check_name(name, identity)`: it raises
+          `Refused`, returns another name, or None to accept this one. The name is empty if the player gave none.
         """
+        if inspect.iscoroutinefunction(check_name):
+            raise TypeError("check_name is a plain function: it runs at every sign-in, and must not wait for anything")
         handlers = self._handlers = EventHandlers()
         self.on = handlers.on
         self.off = handlers.off
@@ -156,6 +163,7 @@ class Server:
             region=region,
             queues=list(queues),
             tracing=tracing,
+            check_name=check_name,
         )
         self._secret = secret
         self.http = http

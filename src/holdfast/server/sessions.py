@@ -122,7 +122,9 @@ class SessionLifecycle:
         session.drops += 1
         old.forget_session()
         old.close(Reason.SUPERSEDED, "this session continues on a newer connection")
-        self._publish(Superseded(session=session.id, player=session.player_id, connection=old.id))
+        self._publish(
+            Superseded(session=session.id, player=session.player_id, player_name=session.name, connection=old.id)
+        )
         self._detached(session)
 
     def _detached(self, session: Session) -> None:
@@ -137,7 +139,7 @@ class SessionLifecycle:
     def overflowed(self, session: Session) -> None:
         """A client's outgoing messages exceed the limit: it will be resynced when it resumes."""
         self._counters.streams_overflowed += 1
-        self._publish(SessionResynced(session=session.id, player=session.player_id))
+        self._publish(SessionResynced(session=session.id, player=session.player_id, player_name=session.name))
         if session.connection is not None:
             message = "too many messages are waiting for you; resume for the current state"
             session.connection.close(Reason.SLOW, message)
@@ -162,6 +164,7 @@ class SessionLifecycle:
             Ended(
                 session=session.id,
                 player=session.player_id,
+                player_name=session.name,
                 reason=reason,
                 message=sentence(message),
                 duration_s=round(self._clock.now() - session.created_at, 3),
@@ -178,7 +181,7 @@ class SessionLifecycle:
         self.quota.give_back(session)
         for heard in self.on_release:
             heard(session)
-        self._publish(Released(session=session.id, player=session.player_id, reason=reason))
+        self._publish(Released(session=session.id, player=session.player_id, player_name=session.name, reason=reason))
         if connection is not None:
             connection.forget_session()
             connection.close(reason, retry_after_s=RETRY_AFTER_STOP_S)
@@ -203,6 +206,7 @@ def _drop_of(session: Session, connection: Connection, now: float) -> Dropped:
     return Dropped(
         session=session.id,
         player=session.player_id,
+        player_name=session.name,
         connection=connection.id,
         reason=connection.end_reason or Reason.DROPPED,
         grace_s=session.grace_s,

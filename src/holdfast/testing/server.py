@@ -19,6 +19,7 @@ from holdfast.identity.port import Approach, Authenticator, Identity, NotAuthent
 from holdfast.schemas.frames import Auth
 from holdfast.schemas.requests import Create
 from holdfast.server.context import Environment
+from holdfast.server.display_names import CheckName
 from holdfast.server.rooms.effects import Carry
 from holdfast.server.server import REMOVED_SETTINGS, SUBPROTOCOLS, Server, Storage
 from holdfast.stores.port import Store
@@ -164,7 +165,7 @@ class MemoryServer(Server):
     """
 
     @removed(**REMOVED_SETTINGS)
-    def __init__(
+    def __init__(  # noqa: PLR0913 - settings, all by keyword
         self,
         rooms: Iterable[type[Room[Any]]],
         *,
@@ -178,6 +179,7 @@ class MemoryServer(Server):
         region: str = "local",
         queues: Iterable[Queue] = (),
         limits: Limits | None = None,
+        check_name: CheckName | None = None,
         allow_errors: Allowed = (),
     ) -> None:
         """`seed` determines everything random: ids, tokens, jitter, the network.
@@ -199,6 +201,7 @@ class MemoryServer(Server):
             region=region,
             queues=queues,
             limits=limits,
+            check_name=check_name,
             _environment=Environment(
                 random=random, now=_now, wall_clock=_now, hashing=QuickHashing(), fatal=self._failed
             ),
@@ -322,11 +325,11 @@ class MemoryServer(Server):
             # Probably its cause.
             error.add_note(failed.explained())
 
-    async def connect(self, name: str = "", **options: Any) -> ClientSession:
-        """A client for the player with this name; the options are those of `holdfast.connect`."""
+    async def connect(self, player: str = "", **options: Any) -> ClientSession:
+        """A client for the player with this id; the options are those of `holdfast.connect`."""
         number = len(self._dialers)
-        dialer = options.setdefault("dial", self.network.dialer(name or f"client {number}"))
-        options.setdefault("auth", Auth(Named.scheme, name) if name else None)
+        dialer = options.setdefault("dial", self.network.dialer(player or f"client {number}"))
+        options.setdefault("auth", Auth(Named.scheme, player) if player else None)
         options.setdefault("random", Random(f"{self._seed}/client/{number}"))
         options.setdefault("limits", self.limits)
         client = await connect(URL, **options)

@@ -4,8 +4,10 @@ Every SDK has a driver like this one (clients/js/test/driver.mjs). A command is 
 `done` (and more), or `error`. What happens by itself has `event`.
 
     do          with                  answers with
-    connect     url, resume, codec  session, player, outcome
-    join                              room
+    connect     url, resume, codec, name  session, player, name, outcome
+    rename      name                  name
+    create      kind, properties, config, …   room
+    join        kind, or room         room
     count       numbers, answers      (sends that many: 1, 2, 3 … or on from where it was; each is answered so often)
     pour        numbers               (asks the room to send that many)
     flush                             once the room has applied all that was sent
@@ -76,13 +78,27 @@ class Driver:
         self.heard.down, self.sent = down, up
         if session.room is not None:
             self.listen(session.room)
-        return {"session": session.id, "player": session.player_id, "outcome": told(session.outcome)}
+        return {
+            "session": session.id,
+            "player": session.player_id,
+            "name": session.name,
+            "outcome": told(session.outcome),
+        }
 
-    async def join(self, kind: str = "counting") -> dict[str, Any]:
+    async def rename(self, name: str) -> dict[str, Any]:
         assert self.session is not None
-        room = await self.session.join_or_create(kind)
-        self.listen(room)
-        return {"room": room.id}
+        return {"name": await self.session.rename(name)}
+
+    async def create(self, kind: str, **options: Any) -> dict[str, Any]:
+        assert self.session is not None
+        return {"room": (await self.session.create(kind, **options)).id}
+
+    async def join(self, kind: str = "counting", room: str = "", **options: Any) -> dict[str, Any]:
+        assert self.session is not None
+        session = self.session
+        taken = await (session.join(room, **options) if room else session.join_or_create(kind, **options))
+        self.listen(taken)
+        return {"room": taken.id}
 
     def listen(self, room: ClientRoom) -> None:
         self.room = room

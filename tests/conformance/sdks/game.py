@@ -86,6 +86,21 @@ class Ordered(Room[PlayerData]):
         player.send(Word("on_resync"))
 
 
+class Table(Room[PlayerData]):
+    """Says what it was told of itself and of its players."""
+
+    grace_s = 60.0
+
+    def on_create(self, config: dict[str, Any]) -> None:
+        self.motto = str(config.get("motto", ""))
+
+    def on_join(self, player: Player[PlayerData]) -> None:
+        player.send(Word(self.motto or player.name))
+
+    def on_rename(self, player: Player[PlayerData], old_name: str) -> None:
+        player.send(Word(f"{old_name} → {player.name}"))
+
+
 class Lasting(Ordered):
     durability = "commit"
 

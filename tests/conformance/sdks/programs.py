@@ -57,17 +57,17 @@ class Program:
         self._events: dict[str, asyncio.Queue[dict[str, Any]]] = defaultdict(asyncio.Queue)
         self._reading = asyncio.create_task(self._read())
 
-    async def do(self, name: str, **command: Any) -> dict[str, Any]:
+    async def do(self, name: str, /, **command: Any) -> dict[str, Any]:
         """Have it do something; the answer, which must not be an error."""
         answer = await self.attempt(name, **command)
         assert "error" not in answer, answer
         return answer
 
-    async def attempt(self, name: str, **command: Any) -> dict[str, Any]:
+    async def attempt(self, name: str, /, **command: Any) -> dict[str, Any]:
         """The same, and the answer may be an error."""
         return await self.begin(name, **command)
 
-    def begin(self, name: str, **command: Any) -> "asyncio.Future[dict[str, Any]]":
+    def begin(self, name: str, /, **command: Any) -> "asyncio.Future[dict[str, Any]]":
         """Have it begin something; the answer comes later."""
         answer: asyncio.Future[dict[str, Any]] = asyncio.get_running_loop().create_future()
         self._answers[name].append(answer)

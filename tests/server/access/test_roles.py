@@ -221,7 +221,7 @@ async def test_a_room_may_ask_for_another_role_than_its_kind() -> None:
             self.join_role = str(config.get("for", ""))
 
     async with serving(Salon) as server:
-        closed = await server.create_room("hall", properties={"for": "vip"})
+        closed = await server.create_room("hall", config={"for": "vip"})
         await a_moment()
         ada, bob = await sign_in(server, "ada"), await sign_in(server, "bob+vip")
 

@@ -179,7 +179,7 @@ async def test_a_room_that_was_not_made_leaves_its_place_to_another(
 
     for _ in range(3):
         with pytest.raises(error) as refused:
-            await server.create_room("chat", properties={how: "no such map"})
+            await server.create_room("chat", config={how: "no such map"})
         assert type(refused.value) is error
 
     assert await server.create_room("chat") in server.rooms
@@ -262,7 +262,7 @@ async def test_the_code_of_a_room_that_was_not_made_is_free_again(world: World) 
 
     for _ in range(2):
         with pytest.raises(Refused):
-            await server.create_room("chat", properties={"refuse": "no"})
+            await server.create_room("chat", config={"refuse": "no"})
     room = await server.create_room("chat")
 
     assert context_of(room).listing.code == CODE_LETTERS[0] * CODE_LENGTH
@@ -379,7 +379,7 @@ async def test_a_name_is_free_again_when_its_room_was_refused_cancelled_or_has_e
     await asyncio.wait([cancelled])
     open_gate(kind)
     with pytest.raises(Refused):
-        await server.create_room("chat", name="arena", properties={"refuse": "no"})
+        await server.create_room("chat", name="arena", config={"refuse": "no"})
     first = await server.create_room("chat", name="arena")
     first.close()
     await kind.story.has("on_destroyed")

@@ -191,7 +191,7 @@ async def test_a_refused_request_frees_its_key_for_any_other(world: World) -> No
 
     for problem, error in (({"refuse": "no"}, Refused), ({"fail": "yes"}, Failed), ({"refuse": "no"}, Refused)):
         with pytest.raises(error):
-            await ada.create("chat", properties=problem, idempotency_key="k")
+            await ada.create("chat", config=problem, idempotency_key="k")
     with pytest.raises(NotFound):
         await ada.create("chess", idempotency_key="k")
     info = await ada.create("chat", idempotency_key="k")
@@ -202,7 +202,7 @@ async def test_a_refused_request_frees_its_key_for_any_other(world: World) -> No
 async def test_all_who_ask_at_once_hear_of_the_refusal_and_the_next_is_a_new_try(world: World) -> None:
     kind = gated()
     server = await world.serve(kind)
-    wish: dict[str, Any] = {"properties": {"refuse": "not today"}, "idempotency_key": "k"}
+    wish: dict[str, Any] = {"config": {"refuse": "not today"}, "idempotency_key": "k"}
     asking = [asyncio.create_task(server.create_room("chat", **wish)) for _ in range(10)]
     # The next one asks as soon as it hears the answer, while others still wait for theirs.
     next_try = asyncio.create_task(_again_after(asking[0], server.create_room, wish))
@@ -224,7 +224,7 @@ async def _again_after(first: "asyncio.Task[Any]", create: Any, wish: dict[str, 
 async def test_a_refusal_that_nobody_heard_frees_the_key_too(world: World, caplog: pytest.LogCaptureFixture) -> None:
     kind = gated()
     server = await world.serve(kind)
-    wish: dict[str, Any] = {"properties": {"refuse": "no"}, "idempotency_key": "k"}
+    wish: dict[str, Any] = {"config": {"refuse": "no"}, "idempotency_key": "k"}
     asking = asyncio.create_task(server.create_room("chat", **wish))
     await kind.story.has("begin")
     asking.cancel()

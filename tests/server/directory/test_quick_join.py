@@ -218,8 +218,8 @@ async def test_who_wished_for_something_else_is_not_refused_with_the_others() ->
         ada, bob = await a_crowd(server, 2)
 
         refused, seat = await asyncio.gather(
-            ada.join_or_create("arena", properties={"map": "moon"}),
-            bob.join_or_create("arena", properties={"map": "cave"}),
+            ada.join_or_create("arena", config={"map": "moon"}),
+            bob.join_or_create("arena", config={"map": "cave"}),
             return_exceptions=True,
         )
 

@@ -311,6 +311,7 @@ def is_of_one(name: str) -> bool:
             "violations_max",
             "fair_queue_frames_max",
             "fair_queue_portion_max",
+            "name_chars_max",
             "requests_in_flight_max",
         ),
         *("wrong_guesses_max", "wrong_passwords_max", "wrong_passwords_elsewhere_max", "watch_rooms_max"),

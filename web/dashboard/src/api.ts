@@ -35,6 +35,7 @@ export interface Overview {
 export interface SessionInfo {
   id: string;
   player: string;
+  name: string;
   status: string;
   room: string;
   transport: string;
@@ -61,6 +62,7 @@ export interface SessionInfo {
 export interface TimelineInfo {
   session: string;
   player: string;
+  name: string;
   status: string;
   explanation: string;
   advice: string;
@@ -91,6 +93,7 @@ export interface RoomInfo {
 }
 export interface SeatInfo {
   player: string;
+  name: string;
   state: string;
   session: string;
   latency_ms: number;
@@ -101,11 +104,12 @@ export interface RoomState {
   room: string;
   state: unknown;
   attributes: Record<string, unknown>;
-  players: { id: string; seat: string; data: unknown; owned: string[] }[];
+  players: { id: string; seat: string; data: unknown; owned: string[]; name: string }[];
   timers: { method: string; due_in_s: number; name?: string; every_s?: number }[];
 }
 export interface PlayerInfo {
   id: string;
+  name: string;
   sessions: string[];
   rooms: string[];
   account: string;

@@ -79,7 +79,11 @@ class Resumer:
         verdict = session.tokens.present(resume.token)
         if verdict is Verdict.REUSED:
             self._counters.tokens_reused += 1
-            self._publish(TokenReused(session=session.id, player=session.player_id, peer=connection.peer))
+            self._publish(
+                TokenReused(
+                    session=session.id, player=session.player_id, player_name=session.name, peer=connection.peer
+                )
+            )
             self._lifecycle.end_session(session, Reason.TOKEN_REUSED, "a used token was presented; sign in again")
             connection.close(Reason.TOKEN_REUSED, "this token was used before; sign in again")
             return None
@@ -130,6 +134,7 @@ class Resumer:
             Resumed(
                 session=session.id,
                 player=session.player_id,
+                player_name=session.name,
                 connection=connection.id,
                 transport=connection.transport_kind,
                 outcome=outcome.kind,
@@ -253,10 +258,10 @@ class Handshake:
             connection.close(why_not, "this session has ended; sign in again")
             return
         if hello.resume is None:
-            self._sign_in.begin(connection, hello.auth)
+            self._sign_in.begin(connection, hello.auth, name=hello.player_name)
         elif not self._must_wait(connection, is_resume=False):
             reset = self._resumer.why_not(connection, hello.resume)
-            self._sign_in.begin(connection, hello.auth, reset=reset)
+            self._sign_in.begin(connection, hello.auth, name=hello.player_name, reset=reset)
 
     def _must_wait(self, connection: LiveConnection, *, is_resume: bool) -> bool:
         wait_s = self._limiter.wait_s(connection, is_resume=is_resume)

@@ -76,7 +76,15 @@ class Linking:
         session.account = identity.account
         self._apply_roles(session)
         roles = sorted(session.roles)
-        self._publish(Authenticated(session=session.id, player=session.player_id, scheme=request.scheme, roles=roles))
+        self._publish(
+            Authenticated(
+                session=session.id,
+                player=session.player_id,
+                player_name=session.name,
+                scheme=request.scheme,
+                roles=roles,
+            )
+        )
         # Sessions that are only in the store end too.
         self._stored.restore_of_player(session.player_id)
         for other in self._lifecycle.registry.of_player(session.player_id):

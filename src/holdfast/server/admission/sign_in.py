@@ -5,7 +5,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from typing import NamedTuple
 
-from holdfast.core.errors import Refused, Throttled
+from holdfast.core.errors import Failed, NameNotAllowed, Refused, Throttled
 from holdfast.core.limits import Limits
 from holdfast.core.reasons import Reason
 from holdfast.core.session import SESSION_ID_BYTES, PlayerId, Session, SessionId
@@ -18,6 +18,7 @@ from holdfast.server.admission.bans import ban_message
 from holdfast.server.admission.connection_limiter import ConnectionLimiter
 from holdfast.server.connection.connection import LiveConnection
 from holdfast.server.context import Context
+from holdfast.server.display_names import DisplayNames
 from holdfast.server.sessions import SessionLifecycle, StoredSessions
 from holdfast.stores.port import Full, StoreError
 
@@ -68,7 +69,18 @@ class Welcomer:
         requests = self._last_request(session)
         lineage = session.lineage.name
         connection.send(
-            Welcome(session.id, session.player_id, token, outcome, terms, channels, requests, credential, lineage)
+            Welcome(
+                session.id,
+                session.player_id,
+                token,
+                outcome,
+                terms,
+                channels,
+                requests,
+                credential,
+                lineage,
+                session.name,
+            )
         )
 
 
@@ -91,7 +103,7 @@ class SessionMaker:
         self._lifecycle = lifecycle
         self._access = access
 
-    def make(self, identity: Identity) -> Session:
+    def make(self, identity: Identity, name: str = "") -> Session:
         """A session for a proven player, not attached to a connection yet."""
         session = Session(
             SessionId(new_id(self._random.randbytes(SESSION_ID_BYTES))),
@@ -100,6 +112,7 @@ class SessionMaker:
             now=self._clock.now(),
             grace_s=self._grace_s,
             roles=identity.roles,
+            name=name,
         )
         session.data = identity.data
         session.account = identity.account
@@ -115,6 +128,8 @@ class _Attempt(NamedTuple):
 
     connection: LiveConnection
     auth: Auth
+    name: str
+    """The display name that the player asks for."""
     reset: Reason | None
     """Why the session could not be resumed, if the client tried to."""
     sign_outs: int
@@ -135,6 +150,7 @@ class SignIn:
         stored: StoredSessions,
         access: Access,
         limiter: ConnectionLimiter,
+        names: DisplayNames,
         is_draining: Callable[[], bool],
     ) -> None:
         self._clock = context.clock
@@ -151,6 +167,7 @@ class SignIn:
         self._stored = stored
         self._access = access
         self._limiter = limiter
+        self._names = names
         self._is_draining = is_draining
         self._in_progress: dict[LiveConnection, asyncio.Task[None]] = {}
 
@@ -164,7 +181,7 @@ class SignIn:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
-    def begin(self, connection: LiveConnection, auth: Auth, *, reset: Reason | None = None) -> None:
+    def begin(self, connection: LiveConnection, auth: Auth, *, name: str = "", reset: Reason | None = None) -> None:
         """Ask the authenticator, which may answer at once or later."""
         if self._is_too_late(connection):
             return
@@ -175,7 +192,7 @@ class SignIn:
             self._publish(SignInFailed(scheme="", reason=Reason.AUTH_FAILED, address=connection.address))
             connection.close(Reason.AUTH_FAILED, f"unknown way to sign in {auth.scheme!r}; this server has: {known}")
             return
-        attempt = _Attempt(connection, auth, reset, self._access.sign_outs)
+        attempt = _Attempt(connection, auth, name, reset, self._access.sign_outs)
         approach = Approach(connection.address, connection.transport_kind, connection.is_encrypted)
         try:
             identity = authenticator.authenticate(auth.credential, approach)
@@ -270,16 +287,33 @@ class SignIn:
             message = "too many players are connected from your address; come back later"
             connection.close(Reason.THROTTLED, message, retry_after_s=limits.hello_s)
             return
+        try:
+            name = self._name(attempt, identity)
+        except NameNotAllowed as error:
+            self._refuse(attempt, Reason.REFUSED, str(error), problem=error.code)
+            return
+        except Failed:
+            connection.close(Reason.INTERNAL)
+            return
         # Last: other sessions may end for this one, which must not be refused afterwards.
         if not self._make_space(identity.player_id, connection.address):
             message = f"this player already has {limits.sessions_per_player_max} sessions; end one first"
             self._refuse(attempt, Reason.REFUSED, message, problem=Throttled.code)
             return
-        self._open(attempt, identity)
+        self._open(attempt, identity, name)
 
-    def _open(self, attempt: _Attempt, identity: Identity) -> None:
+    def _name(self, attempt: _Attempt, identity: Identity) -> str:
+        """The display name for the new session: as asked for, or else that of the player's newest session."""
+        name = attempt.name
+        if not name:
+            self._stored.restore_of_player(identity.player_id)
+            sessions = self._lifecycle.registry.of_player(identity.player_id)
+            name = sessions[-1].name if sessions else ""
+        return self._names.checked(name, identity)
+
+    def _open(self, attempt: _Attempt, identity: Identity, name: str) -> None:
         connection = attempt.connection
-        session = self._maker.make(identity)
+        session = self._maker.make(identity, name)
         session.codec = connection.codec
         token = session.tokens.issue(self._random.randbytes(TOKEN_BYTES))
         self._lifecycle.registry.attach(session, connection, self._clock.now())
@@ -291,14 +325,22 @@ class SignIn:
             SessionOpened(
                 session=session.id,
                 player=session.player_id,
+                player_name=session.name,
                 connection=connection.id,
                 transport=connection.transport_kind,
                 peer=connection.peer,
                 is_reset=is_reset,
             )
         )
-        scheme, roles = attempt.auth.scheme, sorted(session.roles)
-        self._publish(Authenticated(session=session.id, player=session.player_id, scheme=scheme, roles=roles))
+        self._publish(
+            Authenticated(
+                session=session.id,
+                player=session.player_id,
+                player_name=session.name,
+                scheme=attempt.auth.scheme,
+                roles=sorted(session.roles),
+            )
+        )
         self._welcomer.welcome(connection, session, token, outcome, credential=identity.credential)
 
     def _make_space(self, player_id: str, address: str) -> bool:

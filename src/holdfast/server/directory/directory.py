@@ -14,7 +14,7 @@ from holdfast.core.listed_room import check_role
 from holdfast.core.reasons import Reason
 from holdfast.core.registry import SessionRegistry
 from holdfast.core.room import Room, context_of
-from holdfast.core.room_listing import RoomListing, RoomStep, check_properties, check_request
+from holdfast.core.room_listing import RoomListing, RoomStep, check_properties, check_request, checked_config
 from holdfast.core.session import SeatState, Session
 from holdfast.core.tokens import new_id
 from holdfast.schemas.events import (
@@ -246,6 +246,7 @@ class Directory:
         if seats is not None and not 1 <= seats <= most:
             raise Invalid(f"max_players must be from 1 to {most} for the kind {request.kind!r}; got {seats}")
         check_properties(request.properties, self._limits.properties_bytes_max)
+        checked_config(request.config, self._limits.config_bytes_max)
         self.message_versions.check(room_type, request.message_version)
         return room_type
 
@@ -272,7 +273,8 @@ class Directory:
         deadline = self._beginning[runner] = asyncio.timeout(activation_s)
         try:
             async with deadline:
-                await runner.create(dict(request.properties))
+                config = checked_config(request.config, self._limits.config_bytes_max)
+                await runner.create(dict(request.properties), config)
         except TimeoutError:
             if not self._is_closed:
                 runner.context.listing.reason = "activation_timeout"
@@ -383,6 +385,11 @@ class Directory:
         """All players with a seat or a reservation."""
         return list(self._of_player)
 
+    def name_of(self, player_id: str) -> str:
+        """A player's display name: that of the newest session, or empty."""
+        sessions = self._sessions.of_player(player_id)
+        return sessions[-1].name if sessions else ""
+
     def seat_changed(self, runner: RoomRunner, player_id: str, state: SeatState) -> None:
         """The state of a seat has changed."""
         if state not in {SeatState.FREED, SeatState.EXPIRED}:
@@ -393,7 +400,8 @@ class Directory:
             # Otherwise the player still has another seat, in a room that allows several.
             self._not_in(runner, player_id)
         self.index.touch(runner)
-        self._publish(_SEAT_EVENTS[state](room=runner.room.id, player=player_id))
+        name = self.name_of(player_id)
+        self._publish(_SEAT_EVENTS[state](room=runner.room.id, player=player_id, player_name=name))
 
     def session_dropped(self, session: Session) -> None:
         """A session lost its connection: its seat is held or freed."""

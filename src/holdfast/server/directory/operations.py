@@ -4,10 +4,11 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from holdfast.core.errors import AlreadySeated, NotAllowed, NotSeated, Refused, Throttled, WrongPassword
+from holdfast.core.errors import AlreadySeated, NotAllowed, NotFound, NotSeated, Refused, Throttled, WrongPassword
 from holdfast.core.reasons import Reason
 from holdfast.core.registry import SessionRegistry
 from holdfast.core.session import PlayerId, Session
+from holdfast.schemas.events import Renamed
 from holdfast.schemas.player import ReservationInfo, WaitInfo
 from holdfast.schemas.requests import (
     Create,
@@ -16,6 +17,7 @@ from holdfast.schemas.requests import (
     Leave,
     Mine,
     Release,
+    Rename,
     Reserve,
     Search,
     StopWaiting,
@@ -25,10 +27,12 @@ from holdfast.schemas.requests import (
     Watch,
 )
 from holdfast.schemas.room import RoomInfo, RoomPage
+from holdfast.schemas.session import NameInfo
 from holdfast.server.context import Context
 from holdfast.server.directory.directory import Directory
 from holdfast.server.directory.quick_join import QuickJoin
 from holdfast.server.directory.room_passwords import CODES, Guesses
+from holdfast.server.display_names import DisplayNames
 from holdfast.server.rooms.runner import RoomRunner
 from holdfast.server.sessions import StoredSessions
 
@@ -43,9 +47,16 @@ class DirectoryOperations:
     """Carries out the directory requests of players; every refusal has a code."""
 
     def __init__(
-        self, context: Context, rooms: Directory, *, sessions: SessionRegistry, stored: StoredSessions
+        self,
+        context: Context,
+        rooms: Directory,
+        *,
+        sessions: SessionRegistry,
+        stored: StoredSessions,
+        names: DisplayNames,
     ) -> None:
         self._context = context
+        self._names = names
         self._rooms = rooms
         self._stored = stored
         self._quick = QuickJoin(context.clock, rooms, sessions)
@@ -116,6 +127,26 @@ class DirectoryOperations:
         if not is_member:
             await runner.persistence.saved()
         return self._shown(session, runner)
+
+    async def rename(self, session: Session, request: Rename) -> NameInfo:
+        """Change the player's display name; their room hears of it."""
+        name, old = self._names.of_session(request.name, session), session.name
+        if name == old:
+            return NameInfo(name)
+        if session.seat is None:
+            session.name = name
+        else:
+            # The answer is saved together with what the room makes of it.
+            runner = self._doors[session] = self._rooms.runner(session.seat.room.id)
+            try:
+                await runner.call(runner.rename, session, name)
+            except NotFound:
+                # The room has ended, and the session goes on.
+                session.name = name
+        self._context.publish(
+            Renamed(session=session.id, player=session.player_id, player_name=name, old_name=old, new_name=name)
+        )
+        return NameInfo(name)
 
     # Seats
 
@@ -252,6 +283,7 @@ class DirectoryOperations:
             "leave": self.leave,
             "mine": self.mine,
             "release": self.release,
+            "rename": self.rename,
             "reserve": self.reserve,
             "search": self.search,
             "stop_waiting": self.stop_waiting,

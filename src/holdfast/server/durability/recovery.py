@@ -337,7 +337,7 @@ class Recovery:
                 # Saved with the first commit: sequence numbers from then on may mean something else to its client.
                 session.forked(passed_s)
             made.restoring(session)
-            runner.restore_seat(session, data, seat.number)
+            runner.restore_seat(session, data, seat.number, seat.name)
             self._tell(session, room.id)
         self._give_objects(context, saved.owners)
         for timer in saved.timers:
@@ -415,6 +415,7 @@ class Recovery:
             limits=self._limits,
             now=self._clock.now(),
             grace_s=self._grace_s,
+            name=seat.name,
         )
         stand_in.sign_outs = self._last_sign_out()
         self._lifecycle.restore(stand_in)
@@ -428,7 +429,15 @@ class Recovery:
         return session
 
     def _tell(self, session: Session, room_id: str) -> None:
-        self._publish(Restored(session=session.id, player=session.player_id, grace_s=session.grace_s, room=room_id))
+        self._publish(
+            Restored(
+                session=session.id,
+                player=session.player_id,
+                player_name=session.name,
+                grace_s=session.grace_s,
+                room=room_id,
+            )
+        )
 
     def _session_restored(self, session: Session) -> None:
         for heard in self.on_session:

@@ -29,7 +29,15 @@ class Rollbacks:
         age_s = session.lineage.age_s(resume.lineage)
         age_s = round(age_s, 3) if age_s is not None else None
         self._publish(
-            RolledBack(session=session.id, player=session.player_id, outcome=outcome, room=room, age_s=age_s, peer=peer)
+            RolledBack(
+                session=session.id,
+                player=session.player_id,
+                player_name=session.name,
+                outcome=outcome,
+                room=room,
+                age_s=age_s,
+                peer=peer,
+            )
         )
         if not self._is_logged:
             self._is_logged = True

@@ -36,6 +36,8 @@ _NOTHING = Raw(_encode(None))
 # A larger seat is encoded only when it has changed. Smaller ones are encoded with every commit: remembering what was
 # saved of them would take as much memory as they do.
 _LARGE_SEAT_BYTES = 1024
+# How MessagePack says that so many fields follow; up to 15.
+_SEAT_ARRAY = bytes([0x90 + len(SeatRecord.__struct_fields__)])
 
 
 @dataclass(frozen=True, slots=True)
@@ -263,8 +265,8 @@ class RoomWriter:
     def _cut_data(self, seat: Seat) -> bytes:
         data = _encode(seat.player.data)
         saved = self._lists.saved_seat(seat.number)
-        # How a `SeatRecord` with this data begins: an array of six, the player, the session, the data.
-        start = b"\x96%b%b%b" % (_encode(seat.player_id), _encode(seat.session.id), data)
+        # How a `SeatRecord` with this data begins: an array, the player, the session, the data.
+        start = b"%b%b%b%b" % (_SEAT_ARRAY, _encode(seat.player_id), _encode(seat.session.id), data)
         if saved is None or not saved.startswith(start):
             # Read it once: better an error now than after the crash.
             self._read_data(data)
@@ -300,7 +302,7 @@ class RoomWriter:
 
     def _cut_seat(self, seat: Seat, data: bytes) -> bytes:
         session, is_resyncing = seat.session, seat in self.runner.resyncs.waiting
-        version = (data, seat.outlet.record_version(), session.id, session.rewound, is_resyncing)
+        version = (data, seat.outlet.record_version(), session.id, session.rewound, is_resyncing, seat.name)
         if self._large_seats.get(seat) == version:
             saved = self._lists.saved_seat(seat.number)
             assert saved is not None
@@ -311,7 +313,7 @@ class RoomWriter:
             channel = msgspec.structs.replace(channel, is_overflowed=True)
         session_id = session.id if channel is not None else ""
         rewound_s = session.rewound.get(channel.number) if channel is not None else None
-        record = SeatRecord(seat.player_id, session_id, Raw(data), seat.number, channel, rewound_s)
+        record = SeatRecord(seat.player_id, session_id, Raw(data), seat.number, channel, rewound_s, seat.name)
         encoded = encode_listed(record)
         if len(encoded) > _LARGE_SEAT_BYTES:
             self._large_seats[seat] = version

@@ -86,7 +86,12 @@ class RoomOperations:
         seats, host = runner.seats, runner.context.host
         taken = [project(describe_player(seat, now, is_host=seat.player is host), SeatInfo) for seat in seats]
         reserved = [
-            SeatInfo(player_id, SeatState.RESERVED.value, expires_in_s=seconds_until(kept.until, now))
+            SeatInfo(
+                player_id,
+                SeatState.RESERVED.value,
+                expires_in_s=seconds_until(kept.until, now),
+                name=self._directory.name_of(player_id),
+            )
             for player_id, kept in seats.reservations.items()
             if seats.is_awaited(player_id)
         ]

@@ -5,6 +5,7 @@ from itertools import chain
 from typing import TypeVar
 
 from holdfast.core.errors import NotFound, Throttled
+from holdfast.core.names import skeleton
 from holdfast.core.reasons import Reason
 from holdfast.core.records import describe_session
 from holdfast.core.registry import SessionRegistry
@@ -52,7 +53,7 @@ class SessionOperations:
         self._saved_end = saved_end
 
     def list(self, *, player: str = "", status: str = "", search: str = "", limit: int, cursor: str) -> SessionPage:
-        """The sessions that match all filters, in the order of their ids; `search` matches a part of an id."""
+        """The sessions that match all filters, in the order of their ids; `search` matches a part of an id or name."""
         sessions: Iterable[Session] = self._registry.of_player(player) if player else self._registry
         if status:
             sessions = (each for each in sessions if each.state.value == status)
@@ -84,13 +85,14 @@ class SessionOperations:
         """What happened to a session, and why; also for one that ended recently."""
         self._stored.restore(session_id)
         session = self._registry.get(session_id)
-        timeline = self._timelines.get(session_id, session.player_id if session is not None else "")
+        player_id, name = (session.player_id, session.name) if session is not None else ("", "")
+        timeline = self._timelines.get(session_id, player_id, name)
         if timeline is None:
             raise NotFound(
                 f"unknown session {session_id!r}: it was never on this node, or ended more than "
                 f"{self._limits.timeline_kept_s:g} s ago"
             )
-        explanation = explain(timeline.events)
+        explanation = explain(timeline.events, timeline.name)
         return TimelineInfo(
             session=session_id,
             player=timeline.player,
@@ -100,6 +102,7 @@ class SessionOperations:
             advice=explanation.advice,
             reason=explanation.reason or "",
             forgotten=timeline.forgotten,
+            name=timeline.name,
         )
 
     def latest_timeline(self, player_id: str) -> TimelineInfo:
@@ -122,7 +125,14 @@ class SessionOperations:
 
 
 def _matches(session: Session, search: str) -> bool:
-    return any(search in text for text in (session.id, session.player_id, session.room_id))
+    if any(search in text for text in (session.id, session.player_id, session.room_id)):
+        return True
+    return is_in_name(search, session.name)
+
+
+def is_in_name(search: str, name: str) -> bool:
+    """Whether somebody who looks for a player means this one: in any case, and with letters that look alike."""
+    return bool(name) and (search.casefold() in name.casefold() or skeleton(search) in skeleton(name))
 
 
 class PlayerOperations:
@@ -134,10 +144,14 @@ class PlayerOperations:
         self._access = access
 
     def list(self, *, search: str = "", limit: int, cursor: str) -> PlayerPage:
-        """The players with `search` in their id, in the order of their ids."""
-        with_session = (session.player_id for session in self._sessions)
-        found = (each for each in chain(with_session, self._directory.players()) if search in each)
-        page, more = page_of(found, limit, cursor)
+        """The players with `search` in their id or name, in the order of their ids."""
+        with_session = (
+            session.player_id
+            for session in self._sessions
+            if search in session.player_id or is_in_name(search, session.name)
+        )
+        found = (each for each in self._directory.players() if search in each)
+        page, more = page_of(chain(with_session, found), limit, cursor)
         return PlayerPage([self._info(each) for each in page], more)
 
     def get(self, player_id: str) -> PlayerInfo:
@@ -156,6 +170,7 @@ class PlayerOperations:
             roles=sorted({role for session in sessions for role in session.roles}),
             granted=changes.granted,
             revoked=changes.revoked,
+            name=self._directory.name_of(player_id),
         )
 
     # Roles. Each takes effect at once, also for players who are away, and returns once it is saved. `by` names who did

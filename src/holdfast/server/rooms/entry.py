@@ -155,11 +155,11 @@ class RoomEntry:
 
     def _tell_host(self, old: Player[Any] | None) -> None:
         context = self._context
-        player_id = context.host.id if context.host is not None else ""
+        player_id, player_name = (context.host.id, seat_of(context.host).name) if context.host is not None else ("", "")
         if player_id == context.successor:
             context.successor = ""
         self._room.broadcast(HostChanged(player_id))
-        self._publish(events.RoomHostChanged(room=context.room_id, player=player_id))
+        self._publish(events.RoomHostChanged(room=context.room_id, player=player_id, player_name=player_name))
         context.commands.follow(self._room.on_host_changed, old, context.host)
 
     def check_host(self) -> None:

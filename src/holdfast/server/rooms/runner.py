@@ -22,11 +22,12 @@ from holdfast.core.room_context import RoomCommands, RoomContext, Timer
 from holdfast.core.room_listing import RoomStatus, RoomStep, check_request
 from holdfast.core.session import PlayerId, RoomHandle, Seat, SeatState, SeatStep, Session, SessionState
 from holdfast.schemas import frames
-from holdfast.schemas.events import PlayerJoined, PlayerLeft, RoomEnding, RoomStarted
+from holdfast.schemas.events import RoomEnding, RoomStarted
 from holdfast.schemas.frames import sentence
 from holdfast.schemas.player import WaitInfo
 from holdfast.schemas.requests import Update
 from holdfast.schemas.room import PasswordHash
+from holdfast.server.rooms import seat_events
 from holdfast.server.rooms.delivery import Delivery, Resyncs
 from holdfast.server.rooms.effects import RoomSaves, effect_record
 from holdfast.server.rooms.entry import RoomEntry
@@ -158,10 +159,10 @@ class RoomRunner:
 
     # Life
 
-    async def create(self, properties: dict[str, Any]) -> None:
+    async def create(self, properties: dict[str, Any], config: dict[str, Any]) -> None:
         """Run the hooks of a new room; `Refused` if the game does not want it. Returns when it survives a crash."""
         self.context.set_properties(properties)
-        await self.call(self.room.on_create, self.context.properties)
+        await self.call(self.room.on_create, config)
         await self.call(self.room.on_created)
         if self.is_closing:
             raise NotFound("the room closed at once")
@@ -284,7 +285,7 @@ class RoomRunner:
         self.was_joined = True
         self._give_seat(seat, session, outlet_of)
         self.seat_changed(seat.player_id, seat.state)
-        self._publish_joined(session)
+        self._publish(seat_events.joined(session, self.room))
         try:
             await self.call(self._joined, seat, name="on_join")
         except Refused as refusal:
@@ -378,9 +379,10 @@ class RoomRunner:
         session.seat = seat
         session.grace_s = self.room.grace_s
 
-    def restore_seat(self, session: Session, data: PlayerData, number: int) -> None:
-        """Hold a seat from the store, for its player to return to."""
+    def restore_seat(self, session: Session, data: PlayerData, number: int, name: str) -> None:
+        """Hold a seat from the store, for its player to return to; `name` is what they are called in the room."""
         seat = Seat(session, data, self.handle, number)
+        seat.shown_name = name
         self.seats.add(seat)
         seat.happened(SeatStep.TAKEN)
         seat.happened(SeatStep.DROPPED)
@@ -410,16 +412,35 @@ class RoomRunner:
         message = "this player joined again from elsewhere"
         self._take_seat_away(seat)
         seat.outlet.finish(SeatLeft(Reason.SUPERSEDED, message))
-        self._publish_left(former, Reason.SUPERSEDED, message)
+        self._publish(seat_events.left(former, self.room, Reason.SUPERSEDED, message))
         self._services.lifecycle.end_session(former, Reason.SUPERSEDED, message)
         self._give_seat(seat, session, outlet_of)
-        self._publish_joined(session)
+        self._publish(seat_events.joined(session, self.room))
         if seat.state is SeatState.TAKEN:
             self._hold(seat)
         if seat.state is SeatState.FREED:
             raise NotSeated("the game freed the seat when it heard of the drop; join again")
+        if session.name != former.name:
+            self._named(seat, self.turns.take)
         self.returned(seat, True)
         return seat
+
+    # Names
+
+    def rename(self, session: Session, name: str) -> None:
+        """The player has another display name."""
+        seat, session.name = session.seat, name
+        if seat is not None and seat in self.seats:
+            self.persistence.changing(session)
+            self._named(seat, self.turns.follow)
+
+    def _named(self, seat: Seat, take: Callable[..., None]) -> None:
+        """The seat's session has this name now."""
+        old = seat.shown_name or seat.player_id
+        self.seats.renamed(seat)
+        # A room that has not heard of the player knows no other name.
+        if seat.player.name != old and not seat.is_joining:
+            take(self.room.on_rename, (seat.player, old), self._seat_hook_ended, (seat, "on_rename"))
 
     # Away from the seat, and back
 
@@ -469,7 +490,7 @@ class RoomRunner:
         self.resyncs.end(seat)
         self._take_seat_away(seat)
         self.seat_changed(seat.player_id, seat.state)
-        self._publish_left(seat.session, reason, message)
+        self._publish(seat_events.left(seat.session, self.room, reason, message))
         if reason is not Reason.DROPPED:
             # A player who dropped in a room that holds no seats may be back before their session ends.
             self.reservations.maker_left(seat.player_id)
@@ -498,18 +519,6 @@ class RoomRunner:
             self.failed(raised, "heir", seat.player_id)
         seat.outlet.finish(SeatLeft(reason, sentence(message)))
         self.check_empty()
-
-    # Events
-
-    def _publish_joined(self, session: Session) -> None:
-        room = self.room
-        self._publish(PlayerJoined(session=session.id, player=session.player_id, room=room.id, kind=room.kind))
-
-    def _publish_left(self, session: Session, reason: Reason, message: str) -> None:
-        told, room_id = sentence(message), self.room.id
-        self._publish(
-            PlayerLeft(session=session.id, player=session.player_id, room=room_id, reason=reason, message=told)
-        )
 
     def check_empty(self) -> None:
         """Begin to wait for the end of an empty room, or stop waiting."""
@@ -570,7 +579,14 @@ class RoomRunner:
 
     def failed(self, error: Exception, where: str, player_id: str = "") -> None:
         """The game's code raised an error, which affects nothing but its turn."""
-        if not isinstance(error, RoomGone):
-            self._services.context.faults.report_game(
-                error, where, kind=self.room.kind, room=self.room.id, player=player_id
-            )
+        if isinstance(error, RoomGone):
+            return
+        seat = self.seats.of(player_id)
+        self._services.context.faults.report_game(
+            error,
+            where,
+            kind=self.room.kind,
+            room=self.room.id,
+            player=player_id,
+            player_name=seat.name if seat is not None else "",
+        )

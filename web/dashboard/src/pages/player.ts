@@ -23,6 +23,7 @@ export const player: Page = (root, player_id) => {
   );
   const showAbout = part(about, (info: PlayerInfo) =>
     facts(
+      ["Name", info.name === "" ? "–" : h("bdi", null, info.name)],
       ["Account", info.account || "–"],
       ["Roles", info.roles.join(", ") || "–"],
       ["Granted", info.granted.join(", ") || "–"],

@@ -5,10 +5,14 @@ import type { Page } from "../page";
 import { h } from "../ui/dom";
 import { count, counted } from "../ui/format";
 import { List, PAGE } from "../ui/list";
-import { cell, heading, nothing, whenTyped, wide } from "../ui/parts";
+import { cell, heading, nothing, playerName, whenTyped, wide } from "../ui/parts";
 
 export const players: Page = (root, _, shared) => {
-  const search = h("input", { type: "search", placeholder: "Part of a player's id", "aria-label": "Search players" });
+  const search = h("input", {
+    type: "search",
+    placeholder: "Part of a player's id or name",
+    "aria-label": "Search players",
+  });
   const total = h("span", { class: "total" });
   const list = new List<PlayerInfo>({
     label: "Players",
@@ -21,7 +25,7 @@ export const players: Page = (root, _, shared) => {
     id: (each) => each.id,
     link: (each) => `#/players/${encodeURIComponent(each.id)}`,
     cells: (each) => [
-      cell(h("b", null, each.id)),
+      cell(h("b", null, playerName(each.id, each.name))),
       cell(counted(each.sessions.length, "session")),
       wide(each.roles.join(", ") || "–"),
       wide(h("code", null, each.rooms.join(", ") || "–")),
@@ -29,7 +33,7 @@ export const players: Page = (root, _, shared) => {
     empty: () =>
       search.value === ""
         ? nothing("There are no players.", "Players with a session, a seat or a reserved seat appear here.")
-        : nothing("No matching players.", "Search for part of the id; case matters."),
+        : nothing("No matching players.", "Search for part of the id, where case matters, or of the name."),
   });
   whenTyped(search, () => list.reset());
   const showTotal = (): void => {

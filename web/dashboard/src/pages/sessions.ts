@@ -5,7 +5,7 @@ import type { Page } from "../page";
 import { h } from "../ui/dom";
 import { count, milliseconds, span } from "../ui/format";
 import { List, PAGE } from "../ui/list";
-import { badge, cell, heading, nothing, whenTyped, wide } from "../ui/parts";
+import { badge, cell, heading, nothing, playerName, whenTyped, wide } from "../ui/parts";
 
 const STATES = ["", "connected", "disconnected", "preconnect"];
 const STATE_NAMES: Record<string, string> = { "": "Any status", disconnected: "Disconnected" };
@@ -13,7 +13,7 @@ const STATE_NAMES: Record<string, string> = { "": "Any status", disconnected: "D
 export const sessions: Page = (root, _, shared) => {
   const search = h("input", {
     type: "search",
-    placeholder: "Session, player or room",
+    placeholder: "Session, player, name or room",
     "aria-label": "Search sessions",
   });
   const status = h(
@@ -33,7 +33,7 @@ export const sessions: Page = (root, _, shared) => {
     id: (each) => each.id,
     link: (each) => `#/sessions/${encodeURIComponent(each.id)}`,
     cells: (each) => [
-      cell(h("b", null, each.player)),
+      cell(h("b", null, playerName(each.player, each.name))),
       cell(badge(each.status)),
       wide(h("code", null, each.id)),
       wide(h("code", null, each.room || "–")),
@@ -44,7 +44,7 @@ export const sessions: Page = (root, _, shared) => {
     ],
     empty: () =>
       search.value !== "" || status.value !== ""
-        ? nothing("No matching sessions.", "Search for part of a session's, a player's or a room's id.")
+        ? nothing("No matching sessions.", "Search for part of a session's, a player's or a room's id, or of a name.")
         : nothing(
             "There are no sessions.",
             "A session begins when a client connects. Try it in the ",

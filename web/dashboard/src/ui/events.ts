@@ -18,8 +18,17 @@ export function eventList(element: HTMLElement, empty: string): (events: EventIn
 }
 
 function drawEvent(event: EventInfo): HTMLElement {
-  const { player, session, room, reason, kind, away_s, limit, action, address } = event.body as Record<string, string>;
-  const who = player ? playerLink(player) : session ? sessionLink(session) : room ? roomLink(room) : address;
+  const { player, player_name, session, room, reason, kind, away_s, limit, action, address } = event.body as Record<
+    string,
+    string
+  >;
+  const who = player
+    ? playerLink(player, player_name)
+    : session
+      ? sessionLink(session)
+      : room
+        ? roomLink(room)
+        : address;
   return h(
     "li",
     null,

@@ -80,8 +80,13 @@ export function sessionLink(session: string): Child {
   return session === "" ? "–" : link(`#/sessions/${encodeURIComponent(session)}`, id(session));
 }
 
-export function playerLink(player: string): Child {
-  return player === "" ? "–" : link(`#/players/${encodeURIComponent(player)}`, player);
+export function playerLink(player: string, name = ""): Child {
+  return player === "" ? "–" : link(`#/players/${encodeURIComponent(player)}`, playerName(player, name));
+}
+
+/** What a player is called, with the id beside it: names prove nothing. Isolated: they may run from right to left. */
+export function playerName(player: string, name: string): Child {
+  return name === "" ? player : [h("bdi", null, name), " ", h("small", null, player)];
 }
 
 /** A column that narrow screens hide. */
