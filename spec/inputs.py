@@ -30,7 +30,7 @@ ACCEPTED: list[tuple[str, str, str, bytes, list[list[Any]]]] = [
         "client",
         _JSON,
         b'[["hello",{"scheme":"jwt","nonce":[1]},null,""]]',
-        [["hello", {"scheme": "jwt"}, None, "", ""]],
+        [["hello", {"scheme": "jwt"}, None, "", "", []]],
     ),
     ("the last fields left out", "client", _JSON, b'[["pong",3],["bye"]]', [["pong", 3, 0, 0], ["bye", ""]]),
     ("the last fields left out", "client", _MSGPACK, b"\x91\x92\xa4pong\x03", [["pong", 3, 0, 0]]),
@@ -82,7 +82,7 @@ ACCEPTED: list[tuple[str, str, str, bytes, list[list[Any]]]] = [
         "client",
         _JSON,
         b'[["hello",null,{"session":"s","token":"t","positions":[{"channel":1,"generation":2,"received":null}]}]]',
-        [["hello", None, {"session": "s", "token": "t", "positions": [{"channel": 1, "generation": 2}]}, "", ""]],
+        [["hello", None, {"session": "s", "token": "t", "positions": [{"channel": 1, "generation": 2}]}, "", "", []]],
     ),
 ]
 
@@ -135,6 +135,8 @@ REFUSED: list[tuple[str, str, Any]] = [
     ("a farewell of 1025 characters", "client", [["bye", "z" * 1025]]),
     ("a client of 1025 characters", "client", [["hello", {}, None, "z" * 1025]]),
     ("a display name that is no text", "client", [["hello", {}, None, "", 5]]),
+    ("17 features", "client", [["hello", {}, None, "", "", ["f"] * 17]]),
+    ("an empty feature", "client", [["hello", {}, None, "", "", [""]]]),
     ("a scheme of 65 characters", "client", [["hello", {"scheme": "n" * 65}]]),
     ("an empty scheme", "client", [["hello", {"scheme": ""}]]),
     ("a credential of 8193 characters", "client", [["hello", {"credential": "z" * 8193}]]),

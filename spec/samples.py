@@ -45,16 +45,16 @@ PLACEMENT = {
 }
 
 FRAMES: list[tuple[str, str, list[Any]]] = [
-    ("sign in as a new guest", "client", ["hello", {}, None, "", ""]),
+    ("sign in as a new guest", "client", ["hello", {}, None, "", "", []]),
     (
         "sign in with a credential",
         "client",
-        ["hello", {"scheme": "jwt", "credential": "eyJ0.eyJz.c2ln"}, None, "game 1.2", "Ada Lovelace"],
+        ["hello", {"scheme": "jwt", "credential": "eyJ0.eyJz.c2ln"}, None, "game 1.2", "Ada Lovelace", ["session"]],
     ),
     (
         "come back without a seat",
         "client",
-        ["hello", None, {"session": "Zk3f", "token": LETTERS}, "x", ""],
+        ["hello", None, {"session": "Zk3f", "token": LETTERS}, "x", "", ["session", "weather"]],
     ),
     (
         "come back to a seat, else sign in",
@@ -69,6 +69,7 @@ FRAMES: list[tuple[str, str, list[Any]]] = [
             },
             "holdfast-ts 0.1",
             "Żółw 🐢",
+            ["session"],
         ],
     ),
     (
@@ -86,6 +87,7 @@ FRAMES: list[tuple[str, str, list[Any]]] = [
             },
             "",
             "",
+            [],
         ],
     ),
     (
@@ -97,6 +99,7 @@ FRAMES: list[tuple[str, str, list[Any]]] = [
             {"session": "Zk3f", "token": LETTERS, "positions": [{"channel": 2, "generation": 3}]},
             "",
             "",
+            [],
         ],
     ),
     (

@@ -55,6 +55,7 @@ SERVER_ORDER = (
         "rooms",
         "directory",
         "durability",
+        "session_messages",
         "room_factory",
         "health",
         "placement",

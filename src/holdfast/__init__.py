@@ -31,6 +31,7 @@ from holdfast.core.errors import (
 from holdfast.core.handlers import on
 from holdfast.core.limits import Limits
 from holdfast.core.messages import (
+    Announcement,
     HostChanged,
     Message,
     MessageRefused,
@@ -65,6 +66,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Agent",
     "AlreadySeated",
+    "Announcement",
     "ApiKey",
     "Auth",
     "BanInfo",

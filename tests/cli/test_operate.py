@@ -9,6 +9,7 @@ import holdfast
 from holdfast import Queue, Room, Server, WebSocket
 from holdfast.cli import showing
 from holdfast.http.api import ApiKey, HttpApi
+from tests.cases import every_case
 from tests.cli.operator import Operator
 
 
@@ -46,6 +47,42 @@ async def test_a_room_is_made_found_shown_and_ended(operator: Operator) -> None:
 
     ended = await operator.json("rooms", "end", made["id"], "--reason", "maintenance")
     assert ended["reason"] == "maintenance"
+
+
+async def test_everybody_is_told_something(operator: Operator) -> None:
+    assert await operator.output("broadcast", "soon") == "There is no session to send it to."
+    async with holdfast.connect(operator.server.url) as ada, holdfast.connect(operator.server.url) as bob:
+        await ada.join_or_create("hall")
+
+        told = [
+            await operator.output("broadcast", "The server restarts in 5 minutes."),
+            await operator.output("broadcast", "--kind", "hall", "--type", "wave", "--body", '{"n": 3}'),
+            await operator.output("broadcast", "secret", "--role", "gm"),
+        ]
+
+        assert told == ["Sent to 2 sessions.", "Sent to 1 session.", "There is no session to send it to."]
+        assert await operator.json("broadcast", "again") == {"sessions": 2}
+        text = holdfast.Announcement("The server restarts in 5 minutes.")
+        again = holdfast.Announcement("again")
+        assert [await ada.receive() for _ in range(3)] == [text, holdfast.Untyped("wave", {"n": 3}), again]
+        assert [await bob.receive(), await bob.receive()] == [text, again]
+
+
+@every_case(
+    "words, why",
+    [
+        (["broadcast"], "Give either a TEXT or a --type."),
+        (["broadcast", "soon", "--type", "wave"], "Give either a TEXT or a --type."),
+        (["broadcast", "--type", "wave", "--body", "{"], "it is not JSON"),
+        (["broadcast", "--type", "wave", "--body", "[]"], "it must be a JSON object"),
+        (["broadcast", "soon", "--kind", "hal"], "unknown kind of room"),
+    ],
+)
+async def test_a_broadcast_says_what_it_needs(operator: Operator, words: list[str], why: str) -> None:
+    refused = await operator.run(*words)
+
+    assert refused.exit_code != 0
+    assert why in refused.stderr
 
 
 async def test_the_same_key_makes_the_same_room(operator: Operator) -> None:

@@ -14,6 +14,7 @@ import pytest
 import holdfast
 import holdfast.sync
 from holdfast import (
+    Announcement,
     Auth,
     Drop,
     Invalid,
@@ -573,3 +574,39 @@ async def test_it_also_works_beside_a_loop_in_another_thread(server: Server) -> 
             return room.receive(timeout=DEADLINE_S)
 
     assert await asyncio.to_thread(play) == Said("from a thread")
+
+
+# Messages to the session itself
+
+
+def test_messages_to_the_session_are_received_and_wait_for_one(running: ServerThread, url: str) -> None:
+    with connect(url, messages=[Said]) as session:
+
+        def send(*messages: Message) -> None:
+            own = running.server.sessions.get(session.id)
+            assert own is not None
+            for message in messages:
+                own.send(message)
+
+        running.do(lambda: send(Said("one"), Announcement("soon"), Said("two")))
+
+        assert session.receive(timeout=DEADLINE_S) == Said("one")
+        assert session.receive(Announcement, timeout=DEADLINE_S) == Announcement("soon")
+        assert session.receive() == Said("two")
+        with pytest.raises(TimeoutError):
+            session.receive(timeout=0.01)
+
+
+def test_listeners_of_messages_to_the_session_run_in_poll(running: ServerThread, url: str) -> None:
+    heard: list[tuple[Message, str]] = []
+    with connect(url, messages=[Said]) as session:
+        running.do(lambda: running.server.broadcast(Said("before")))
+        session.poll()
+        session.on_message(lambda message: heard.append((message, threading.current_thread().name)))
+        room = session.join_or_create("echo")
+        running.do(lambda: running.server.broadcast(Said("after")))
+        while len(heard) < 2:
+            room.poll()
+
+    assert heard == [(Said(text), threading.current_thread().name) for text in ("before", "after")]
+    session.poll()

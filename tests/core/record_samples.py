@@ -20,7 +20,7 @@ from holdfast.schemas.room import (
     RoomRecord,
     TimerRecord,
 )
-from holdfast.schemas.session import ChannelRecord, Fork, Reached, SessionRecord, StandingRecord
+from holdfast.schemas.session import ChannelRecord, Fork, Reached, SendRecord, SessionRecord, StandingRecord
 
 
 def listed(entry: SeatRecord | ObjectsRecord | TimerRecord) -> Raw:
@@ -129,7 +129,13 @@ sessions = st.builds(
     sign_outs=numbers,
     signed_in_at=times,
     address=st.text(),
+    account=st.text(),
     name=st.text(),
+    inbox=st.none() | channels,
+    features=st.lists(st.text(), max_size=2),
+)
+sends = st.builds(
+    SendRecord, session=st.text(), messages=st.lists(st.tuples(st.text(), st.binary(max_size=40)), max_size=3)
 )
 bans = st.builds(BanRecord, subject=st.text(), why=st.text(), until=times, since=times)
 standings = st.builds(StandingRecord, player=st.text(), sign_out=numbers, not_before=times)
@@ -195,8 +201,12 @@ SESSION = SessionRecord(
     address="203.0.113.7",
     lineage="q83vASNF",
     forks=[Fork("", 2, 3, [Reached(2, 1, 9, 7)], 12.5)],
+    account="ada",
     name="Ada",
+    inbox=ChannelRecord(3, 1, 0, 7, [("holdfast.announcement", b"\x81\xa4text\xa4soon")]),
+    features=["session"],
 )
+SEND = SendRecord("s-1", [("said", b"\x81\xa4text\xa2hi")])
 BAN = BanRecord("player:ada", "be nice", 1.8e9, 1.7e9)
 STANDING = StandingRecord("ada", 5, 1.7e9)
 EFFECT = EffectRecord("pay", "r-1", Raw(b"\x81\xa6amount\x05"))

@@ -1,7 +1,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.session import Latency
+from holdfast.core.latency import Latency
 
 SAMPLES_MS = st.lists(st.floats(0.0, 60_000.0), min_size=1, max_size=50)
 

@@ -16,6 +16,7 @@ from holdfast.core.records import (
     decode_ban,
     decode_effect,
     decode_room,
+    decode_send,
     decode_session,
     decode_standing,
     encode,
@@ -26,7 +27,7 @@ from holdfast.core.records import (
 from holdfast.schemas.ban import BanRecord
 from holdfast.schemas.player import SeatRecord
 from holdfast.schemas.room import EffectRecord, ListingRecord, ObjectsRecord, RoomRecord, TimerRecord
-from holdfast.schemas.session import SessionRecord, StandingRecord
+from holdfast.schemas.session import SendRecord, SessionRecord, StandingRecord
 from tests.cases import every_case
 from tests.core.record_samples import (
     BAN,
@@ -35,6 +36,7 @@ from tests.core.record_samples import (
     LISTING,
     ROOM,
     SEAT,
+    SEND,
     SESSION,
     STANDING,
     TIMER,
@@ -48,6 +50,7 @@ from tests.core.record_samples import (
     rooms,
     sealed,
     seats,
+    sends,
     sessions,
     standings,
     timers,
@@ -59,11 +62,12 @@ Decode = Callable[[bytes], Any]
 EACH = [
     (ROOM, decode_room),
     (SESSION, decode_session),
+    (SEND, decode_send),
     (EFFECT, decode_effect),
     (BAN, decode_ban),
     (STANDING, decode_standing),
 ]
-KINDS = ["room", "session", "effect", "ban", "standing"]
+KINDS = ["room", "session", "send", "effect", "ban", "standing"]
 each_record = pytest.mark.parametrize(("record", "decode"), EACH, ids=KINDS)
 each_decoder = pytest.mark.parametrize("decode", [decode for _, decode in EACH], ids=KINDS)
 
@@ -79,6 +83,11 @@ def test_a_room_is_read_as_it_was_written(record: RoomRecord) -> None:
 @given(record=sessions)
 def test_a_session_is_read_as_it_was_written(record: SessionRecord) -> None:
     assert decode_session(encode(record)) == record
+
+
+@given(record=sends)
+def test_messages_to_a_session_are_read_as_they_were_written(record: SendRecord) -> None:
+    assert decode_send(encode(record)) == record
 
 
 @given(record=effects)

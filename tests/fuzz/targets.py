@@ -21,7 +21,7 @@ from holdfast.core.connection import Traffic
 from holdfast.core.errors import Invalid, ProtocolError
 from holdfast.core.limits import Limits
 from holdfast.core.nesting import bounded_decoders, has_text_keys
-from holdfast.core.records import Unreadable, decode_effect, decode_room, decode_session
+from holdfast.core.records import Unreadable, decode_effect, decode_room, decode_send, decode_session
 from holdfast.core.room_file import NotARoom, from_text
 from holdfast.core.tokens import TOKEN_BYTES, ResumeTokens, Verdict
 from holdfast.identity import Guest, NotAuthentic
@@ -109,7 +109,7 @@ _HEAD = Struct(">BI")
 def records(data: bytes) -> None:
     """What comes out of a store is read, or named unreadable."""
     for stored in (data, _with_checksum(data)):
-        for decode in (decode_room, decode_session, decode_effect):
+        for decode in (decode_room, decode_session, decode_send, decode_effect):
             with suppress(Unreadable):
                 decode(stored)
     with suppress(NotARoom):

@@ -47,6 +47,7 @@ CALLS: Mapping[str, Mapping[str, str]] = {
         "drop": "drop_session",
         "timeline": "session_timeline",
         "latest_timeline": "player_timeline",
+        "broadcast": "broadcast_to_sessions",
     },
     "players": {
         "list": "list_players",
@@ -278,6 +279,16 @@ class FakeBackend:
     def drop_session(self, session_id: str, reason: str) -> None:
         self.get_session(session_id)
         self.told.append(("drop_session", session_id, reason))
+
+    def broadcast_to_sessions(
+        self, *, text: str, message_type: str, body: Mapping[str, Any], role: str, kind: str
+    ) -> int:
+        if bool(text) is bool(message_type):
+            raise Invalid("give either a text, or the type of a message and its body")
+        if kind and kind not in KINDS:
+            raise NotFound(f"unknown kind of room {kind[:80]!r}")
+        self.told.append(("broadcast_to_sessions", text, message_type, dict(body), role, kind))
+        return len(self.sessions)
 
     def session_timeline(self, session_id: str) -> TimelineInfo:
         session = self.get_session(session_id)

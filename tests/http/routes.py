@@ -68,6 +68,7 @@ ROUTES = [
     Route("GET", "/v1/placements/{placement_id}", Scope.READ),
     Route("DELETE", "/v1/placements/{placement_id}", Scope.ROOMS),
     Route("GET", "/v1/node", Scope.READ),
+    Route("POST", "/v1/broadcast", Scope.ADMIN, {"text": "soon"}),
     Route("GET", "/v1/events", Scope.READ),
     Route("GET", "/metrics", Scope.READ),
     Route("GET", "/v1/overview", Scope.READ),

@@ -118,6 +118,23 @@ async def test_everybody_in_a_room_is_told_something(world: World) -> None:
     problem_in(await client.post("/v1/rooms/none/broadcast", json={"type": "notice"}), 404, "not_found")
 
 
+async def test_everybody_on_the_node_is_told_something(world: World) -> None:
+    world.backend.add_session("s", "ann")
+    client = await world.client()
+
+    text = await client.post("/v1/broadcast", json={"text": "soon"})
+    typed = await client.post("/v1/broadcast", json={"type": "wave", "body": {"n": 3}, "role": "gm", "kind": "arena"})
+
+    assert (text.json(), typed.json()) == ({"sessions": 1}, {"sessions": 1})
+    assert world.backend.told == [
+        ("broadcast_to_sessions", "soon", "", {}, "", ""),
+        ("broadcast_to_sessions", "", "wave", {"n": 3}, "gm", "arena"),
+    ]
+    problem_in(await client.post("/v1/broadcast", json={}), 400, "invalid")
+    problem_in(await client.post("/v1/broadcast", json={"text": "x", "kind": "none"}), 404, "not_found")
+    problem_in(await client.post("/v1/broadcast", json={"text": "x" * 1025}), 400, "invalid")
+
+
 async def test_a_connection_is_dropped_and_sessions_are_searched(world: World) -> None:
     for number, player in enumerate(["ann", "bob", "anna"]):
         world.backend.add_session(f"s{number}", player)

@@ -83,7 +83,7 @@ PROJECTIONS: dict[type[Struct], dict[type[Struct], set[str]]] = {
             *("was_joined", "random", "state", "objects", "timers", "listing"),
         },
     },
-    SessionSchema: {SessionInfo: set(), SessionRecord: {"closing"}},
+    SessionSchema: {SessionInfo: set(), SessionRecord: {"closing", "inbox"}},
     PlayerSchema: {
         SeatInfo: set(),
         PlayerState: set(),
@@ -171,6 +171,7 @@ def test_every_record_and_file_is_the_projection_of_a_schema(module: ModuleType)
         room.ObjectsRecord,
         room.EffectRecord,
         session.ChannelRecord,
+        session.SendRecord,
         session.StandingRecord,
         player.StreamFile,
     }

@@ -103,7 +103,14 @@ export type Close = [
 ];
 export type FromServer = Welcome | Reply | Data | Latest | Ack | Ping | Seat | Notice | Close;
 
-export type Hello = [name: "hello", auth: Auth | null, resume: Resume | null, client: string, playerName: string];
+export type Hello = [
+  name: "hello",
+  auth: Auth | null,
+  resume: Resume | null,
+  client: string,
+  playerName: string,
+  features: string[],
+];
 export type Request = [name: "request", id: number, operation: string, args: unknown];
 export type Pong = [name: "pong", id: number, channel: number, ack: number];
 export type Bye = [name: "bye", reason: string];

@@ -29,6 +29,9 @@ import { VERSION } from "./version.js";
 /** What became of a session that was gone; also the code of requests that were lost with it. */
 export const RESET = "reset";
 
+/** What this client can do beyond the first version of the protocol: it hears messages to its session. */
+const FEATURES = ["session"];
+
 /** The last message of every channel: the seat is free. */
 export const LEFT = "holdfast.left";
 
@@ -91,7 +94,8 @@ export class ClientProtocol {
           requests: this.#lastAnswered,
         }
       : null;
-    return this.#payload(["hello", this.#auth, resume, `holdfast-js ${VERSION}`, this.#wantedName || this.name]);
+    const name = this.#wantedName || this.name;
+    return this.#payload(["hello", this.#auth, resume, `holdfast-js ${VERSION}`, name, FEATURES]);
   }
 
   /** The connection is gone: what must arrive is written to the next one. */

@@ -6,6 +6,7 @@ import { Emitter, type Off } from "./emitter.js";
 import { HoldfastError, Refused, SessionEnded } from "./errors.js";
 import type { Noticed, SeatEvent, Welcomed } from "./events.js";
 import { Exchange } from "./exchange.js";
+import { SessionInbox } from "./inbox.js";
 import { type ClientProtocol, RESET } from "./protocol.js";
 import type { Reason } from "./reasons.js";
 import { type ClientRoom, Seats } from "./room.js";
@@ -29,6 +30,7 @@ import type {
   RoomInfo,
   RoomPage,
   SearchOptions,
+  SessionMessage,
   WaitOptions,
   WatchOptions,
 } from "./types.js";
@@ -50,6 +52,8 @@ export interface SessionEvents {
   reconnecting: Drop;
   /** The session is back; this is what became of it. */
   resume: Outcome;
+  /** A message to the session itself, as opposed to its seat; it is acknowledged when the listeners have returned. */
+  message: SessionMessage;
   /** The server stops within `deadlineS` seconds; the session may come back after that. */
   stopping: { deadlineS: number };
   /** The session is over, and will not come back by itself. */
@@ -75,6 +79,7 @@ export class ClientSession {
   drops = 0;
   readonly #exchange: Exchange;
   readonly #seats: Seats;
+  readonly #inbox: SessionInbox;
   readonly #subscriptions: Subscriptions;
   #watches = 0;
   readonly #emitter = new Emitter();
@@ -85,13 +90,17 @@ export class ClientSession {
     this.#saver = saver;
     this.#exchange = new Exchange(protocol, options, {
       happened: (event) => this.#happened(event),
-      deliver: () => this.#seats.deliver(),
+      deliver: () => {
+        this.#seats.deliver();
+        this.#inbox.deliver();
+      },
       keep: () => this.#keep(),
       dropped: (drop) => this.#dropped(drop),
       waiting: (drop) => this.#emitter.emit("reconnecting", drop),
       ended: (error) => this.#ended(error),
     });
     this.#seats = new Seats(this.#exchange);
+    this.#inbox = new SessionInbox(this.#exchange, (message) => this.#emitter.emit("message", message));
     this.#subscriptions = new Subscriptions(this.#exchange);
   }
 
@@ -139,6 +148,7 @@ export class ClientSession {
 
   /** Listen for what becomes of the session; the result stops it. */
   on<T extends keyof SessionEvents>(event: T, listener: (told: SessionEvents[T]) => void): Off {
+    if (event === "message") this.#inbox.listen();
     return this.#emitter.on(event, listener);
   }
 
@@ -148,6 +158,14 @@ export class ClientSession {
       this.#protocol.name = String((Object(answer) as { name?: unknown }).name ?? "");
       return this.#protocol.name;
     });
+  }
+
+  /**
+   * The next message to the session itself, with or without a seat; without a listener for "message", all wait here. It
+   * is acknowledged when the next one is asked for.
+   */
+  receive(): Promise<SessionMessage> {
+    return this.#inbox.receive();
   }
 
   /** Give this guest an account, and stay the same player: id, data and seat. Sign in with `auth` from now on. */
@@ -350,8 +368,9 @@ export class ClientSession {
 
   #happened(event: Welcomed | Noticed | SeatEvent): void {
     if (event.is === "welcomed") this.#welcomed(event.outcome);
-    else if (event.is !== "noticed") this.#seats.happened(event);
-    else if (event.topic !== "stopping") this.#subscriptions.noticed(event);
+    else if (event.is !== "noticed") {
+      if (!this.#inbox.happened(event)) this.#seats.happened(event);
+    } else if (event.topic !== "stopping") this.#subscriptions.noticed(event);
     else
       this.#emitter.emit("stopping", { deadlineS: Number((Object(event.body) as { deadline_s?: number }).deadline_s) });
   }

@@ -49,6 +49,22 @@ export interface RoomEvents {
   "holdfast.host": { readonly player: string };
 }
 
+/** A message to the session itself, as opposed to its seat. */
+export interface SessionMessage {
+  /**
+   * Its wire name. Holdfast's own are "holdfast.announcement", whose body is an `Announcement`, and
+   * "holdfast.resynced": some messages could not be kept.
+   */
+  readonly type: string;
+  // biome-ignore lint/suspicious/noExplicitAny: the game knows what it sends
+  readonly body: any;
+}
+
+/** A text for the players, from an operator or the game. */
+export interface Announcement {
+  readonly text: string;
+}
+
 /** What a session signs in with. The credential is a secret. */
 export interface Auth {
   /** Which authenticator of the server is to prove it; "guest" if you say nothing. */

@@ -97,6 +97,11 @@ const ways = {
   pour: ({ numbers }) => room.send("pour", { numbers }),
   flush: () => room.flush(),
   heard: ({ until = 0 }) => (heard.down >= until ? heard : new Promise((tell) => waiting.push({ until, tell }))),
+  async receive({ numbers }) {
+    const messages = [];
+    for (let i = 0; i < numbers; i++) messages.push(await session.receive());
+    return { messages: messages.map(({ type, body }) => [type, body]) };
+  },
   save: () => ({ state: stored }),
   suspend: () => {
     session.suspend();

@@ -347,3 +347,20 @@ test("a state that is older than what its page did afterwards uses no number twi
   await settled();
   expect(server.last.all("request")).toEqual([["request", 4, "mine", {}]]);
 });
+
+test("messages to the session that a page has not dealt with are for the next one, and none of them is asked for anew", async () => {
+  const { session } = await server.seated({ storage });
+  await server.last.say(["seat", "joined", 2, 1, "", "", "session"]);
+  for (const seq of [1, 2, 3]) await server.last.say(["data", 2, seq, 0, "counted", { n: seq }]);
+  expect([await session.receive(), await session.receive()]).toMatchObject([{ body: { n: 1 } }, { body: { n: 2 } }]);
+  await settled();
+  browser.leavePage();
+
+  const connecting = server.connect({ storage });
+  await dialled(2);
+  expect(hello()[2]?.positions[1]).toEqual({ channel: 2, generation: 1, received: 1, acked: 0 });
+  const own = { channel: 2, generation: 1, applied: 0, room: "", kind: "", purpose: "session" };
+  await server.last.say(welcome("s1", "t2", "resynced", [seatAt(0, 2), own]), ["data", 2, 2, 0, "counted", { n: 2 }]);
+
+  expect(await (await connecting).receive()).toEqual({ type: "counted", body: { n: 2 } });
+});

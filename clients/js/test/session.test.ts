@@ -30,7 +30,7 @@ test("the hello is alone until the welcome has come", async () => {
 
   expect(server.last.protocols).toEqual(["holdfast.v1.msgpack"]);
   expect(server.last.heard).toEqual([
-    ["hello", { credential: "secret" }, null, expect.stringContaining("holdfast-js"), "Ada"],
+    ["hello", { credential: "secret" }, null, expect.stringContaining("holdfast-js"), "Ada", ["session"]],
   ]);
 
   await server.last.say(welcome("s1", "t1"));

@@ -16,6 +16,7 @@ _COMMANDS = {
     "players": "holdfast.cli.operate",
     "placements": "holdfast.cli.operate",
     "packets": "holdfast.cli.operate",
+    "broadcast": "holdfast.cli.operate",
     "types": "holdfast.cli.typescript",
     "new": "holdfast.cli.new",
 }

@@ -1,4 +1,5 @@
-"""Commands that operate a running node through its HTTP API: its rooms, players, sessions, packets and placements."""
+"""Commands that operate a running node through its HTTP API: its rooms, players, sessions, packets and placements, and
+messages to everybody."""
 
 import json
 import re
@@ -348,6 +349,43 @@ def unban_player(*, node: Node, player_id: str | None, address: str) -> Any:
     [(kind, name)] = _subject(player_id, address).items()
     node.ask("DELETE", "bans", f"{kind}:{name}")
     return {"unbanned": f"{kind}:{name}"}
+
+
+# Everybody
+
+
+def _show_sent(sent: Item) -> None:
+    count = sent["sessions"]
+    click.echo(
+        f"Sent to {count} session{'' if count == 1 else 's'}." if count else "There is no session to send it to."
+    )
+
+
+def _body(_context: click.Context, _parameter: click.Parameter, text: str | None) -> Any:
+    try:
+        body = json.loads(text) if text is not None else {}
+    except ValueError as error:
+        raise click.BadParameter(f"it is not JSON: {error}") from None
+    if not isinstance(body, dict):
+        raise click.BadParameter('it must be a JSON object, such as {"wave": 3}')
+    return body
+
+
+@click.command()
+@click.argument("text", required=False, default="")
+@click.option("--role", default="", help="Only to sessions with this role.")
+@click.option("--kind", default="", help="Only to sessions with a seat in a room of this kind.")
+@click.option("--type", "type_", default="", metavar="NAME", help="Instead of a text: the wire name of a message.")
+@click.option("--body", callback=_body, metavar="JSON", help="The fields of that message.")
+@asks_node(_show_sent)
+def broadcast(*, node: Node, text: str, type_: str, **request: Any) -> Any:
+    """Send a TEXT to every session of a running node: `holdfast broadcast "The server restarts in 5 minutes."`
+
+    Players who are away get it when they return. Clients hear it if they read the messages of their session.
+    """
+    if bool(text.strip()) is bool(type_):
+        raise click.UsageError("Give either a TEXT or a --type.")
+    return node.ask("POST", "broadcast", body={**request, "text": text, "type": type_})
 
 
 # Packets

@@ -9,7 +9,7 @@ from typing import Any, Unpack
 
 from holdfast.client.connector import Dial, DialOptions
 from holdfast.client.journal import SessionJournal, replayed
-from holdfast.client.listeners import EVENTS, SessionListeners
+from holdfast.client.listeners import LISTENERS, SessionListeners
 from holdfast.client.protocol import ClientProtocol
 from holdfast.client.saved import SessionFile, SessionStorage
 from holdfast.client.session import ClientSession
@@ -112,7 +112,7 @@ class connect:  # noqa: N801 - reads as a verb: `async with holdfast.connect(url
         **listeners: Unpack[SessionListeners],
     ) -> None:
         for option in listeners:
-            if option not in EVENTS:
+            if option not in LISTENERS:
                 raise TypeError(f"connect has no option {option!r}")
         limits = limits or Limits()
         try:

@@ -6,6 +6,7 @@ from typing import Any, Generic, Self, TypedDict, TypeVar, overload
 from msgspec import Struct
 
 from holdfast.core.errors import SessionEnded
+from holdfast.core.messages import Message
 from holdfast.logs import get_logger
 from holdfast.schemas.frames import Outcome
 
@@ -77,6 +78,21 @@ class Listenable(Generic[T]):
         raise AttributeError(f"an event can have several listeners: call it, as in session.{self._name}({value!r})")
 
 
+class MessageListeners(ListenerList[T]):
+    """Listeners of what waits until there is one: `added` is called when there is."""
+
+    __slots__ = ("_added",)
+
+    def __init__(self, added: Callable[[], None]) -> None:
+        super().__init__()
+        self._added = added
+
+    def __call__(self, listener: Callable[[T], object]) -> Callable[[T], object]:
+        super().__call__(listener)
+        self._added()
+        return listener
+
+
 class SessionListeners(TypedDict, total=False):
     """The listeners that `connect` takes: they hear of the first connection, too."""
 
@@ -85,7 +101,10 @@ class SessionListeners(TypedDict, total=False):
     on_resume: Callable[[Outcome], object]
     on_stopping: Callable[[float], object]
     on_close: Callable[[SessionEnded], object]
+    on_message: Callable[[Message], object]
 
 
-EVENTS = tuple(SessionListeners.__annotations__)
-"""The names of a session's events."""
+LISTENERS = tuple(SessionListeners.__annotations__)
+"""The names of all that a session's listeners can hear."""
+EVENTS = tuple(name for name in LISTENERS if name != "on_message")
+"""Those that nobody need listen to: messages wait until somebody does."""

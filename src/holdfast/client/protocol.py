@@ -20,6 +20,7 @@ from holdfast.core.messages import Message, SeatLeft, check_message
 from holdfast.core.reasons import Reason
 from holdfast.schemas.frames import (
     FRAME_HEAD_BYTES,
+    HEARS_SESSION,
     Ack,
     Auth,
     Close,
@@ -99,7 +100,8 @@ class ClientProtocol:
         if self.session_id:
             positions = self.channels.positions()
             resume = Resume(self.session_id, self._token, positions, self._lineage, self._last_answered)
-        return self.codec.payload(Hello(self._auth, resume, "holdfast-python", self._wanted_name or self.name))
+        name = self._wanted_name or self.name
+        return self.codec.payload(Hello(self._auth, resume, "holdfast-python", name, [HEARS_SESSION]))
 
     def lost(self) -> None:
         """The connection is gone: what must arrive is written to the next one."""

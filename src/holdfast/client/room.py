@@ -13,7 +13,16 @@ from holdfast.client.channels import Arrived, ChannelGone, ChannelOpened, Restar
 from holdfast.client.exchange import Exchange
 from holdfast.core.codec import DECODE_ERRORS, BodyDecoder, Codec
 from holdfast.core.errors import Invalid, NotSeated, ProtocolError, Refused
-from holdfast.core.messages import RESERVED, HostChanged, Message, MessageRefused, RoomUpdated, SeatLeft, Untyped
+from holdfast.core.messages import (
+    RESERVED,
+    Announcement,
+    HostChanged,
+    Message,
+    MessageRefused,
+    RoomUpdated,
+    SeatLeft,
+    Untyped,
+)
 from holdfast.core.reasons import Reason
 from holdfast.logs import get_logger
 from holdfast.schemas.frames import Latest
@@ -29,7 +38,7 @@ _WARNED_MAX = 64
 
 
 class Resynced(Message):
-    """In a room's stream: messages could not be kept; what follows is the current state."""
+    """Messages could not be kept. In a room's stream the current state follows; in a session's own, what came since."""
 
 
 class _Unread(NamedTuple):
@@ -173,7 +182,7 @@ class MessageTypes:
         # A client that lists it means to read the others that way.
         self._warns = Untyped not in listed
         self._warned: set[str] = set()
-        known: list[type[Message]] = [MessageRefused, SeatLeft, RoomUpdated, HostChanged, *listed]
+        known: list[type[Message]] = [MessageRefused, SeatLeft, RoomUpdated, HostChanged, Announcement, *listed]
         self._known: tuple[type[Message], ...] = (Resynced, Untyped, *known)
         for kind in dict.fromkeys(known):
             if kind.wire_name in self._decoders:
@@ -416,7 +425,7 @@ class SessionSeats:
     def __init__(self, exchange: Exchange, messages: Iterable[type[Message]], *, latest_max: int) -> None:
         self._exchange = exchange
         self._latest_max = latest_max
-        self._types = MessageTypes(exchange.protocol.codec, messages)
+        self.types = MessageTypes(exchange.protocol.codec, messages)
         self._seats: dict[int, tuple[ClientRoom, RoomInbox]] = {}
         for event in exchange.protocol.channels.seats():
             self.happened(event)
@@ -457,7 +466,7 @@ class SessionSeats:
             case Arrived():
                 self._arrived(room, inbox, event)
             case Latest():
-                inbox.put_latest(self._types.message(event.type, event.body))
+                inbox.put_latest(self.types.message(event.type, event.body))
             case Restarted():
                 inbox.restart(self._exchange.protocol.restart_of(event))
             case ChannelGone():
@@ -469,10 +478,10 @@ class SessionSeats:
         self._seats = {number: each for number, each in self._seats.items() if channels.get(number) is not None}
         received = channels.seat(event.channel).applied
         inbox = RoomInbox(self._exchange.processed, latest_max=self._latest_max, received=received)
-        self._seats[event.channel] = ClientRoom(self._exchange, event, self._types, inbox), inbox
+        self._seats[event.channel] = ClientRoom(self._exchange, event, self.types, inbox), inbox
 
     def _arrived(self, room: ClientRoom, inbox: RoomInbox, arrived: Arrived) -> None:
-        message = self._types.message(arrived.name, arrived.body)
+        message = self.types.message(arrived.name, arrived.body)
         if isinstance(message, RoomUpdated):
             room.info, room.host = message.room, message.room.host
         elif isinstance(message, HostChanged):

@@ -4,16 +4,17 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable
 from functools import partial
 from itertools import count
-from typing import Unpack
+from typing import TypeVar, Unpack, overload
 
 from msgspec import Struct
 
 from holdfast.client.connector import DialOptions
 from holdfast.client.exchange import Exchange, read
 from holdfast.client.journal import SessionJournal
-from holdfast.client.listeners import Drop, Listenable
+from holdfast.client.listeners import Drop, Listenable, ListenerList
 from holdfast.client.protocol import RESET, ClientProtocol, Event, Welcomed
 from holdfast.client.room import Changes, ClientRoom, SessionSeats, several, update_of
+from holdfast.client.session_inbox import SessionInbox
 from holdfast.client.subscriptions import Placement, RoomWatch, Subscriptions, WaitlistPlace
 from holdfast.core.errors import Expired, NotFound, Refused, RoomFull, SessionEnded
 from holdfast.core.messages import Message
@@ -47,6 +48,8 @@ from holdfast.schemas.session import NameInfo
 from holdfast.transports.port import GOING_AWAY, NORMAL
 
 log = get_logger("holdfast.client")
+
+M = TypeVar("M", bound=Message)
 
 PAGE_MAX = 100
 """The most rooms that one page of a search can have."""
@@ -111,6 +114,7 @@ class ClientSession:
             closed=self.on_close.tell,
         )
         self._seats = SessionSeats(self._exchange, messages, latest_max=options.limits.latest_kept_max)
+        self._inbox = SessionInbox(self._exchange, self._seats.types)
         self._subscriptions = Subscriptions(self._exchange)
         self._watch_numbers = count(1)
 
@@ -155,6 +159,25 @@ class ClientSession:
         """Change the display name; the one that the server has accepted. `NameNotAllowed`: choose another."""
         return await self._exchange.ask_then(Rename(name), NameInfo, lambda answer: self.protocol.renamed(answer.name))
 
+    # Messages to the session itself, as opposed to its seat
+
+    @property
+    def on_message(self) -> ListenerList[Message]:
+        """A message to the session itself, with or without a seat; acknowledged when the listeners have returned."""
+        return self._inbox.listeners
+
+    @overload
+    async def receive(self) -> Message: ...
+    @overload
+    async def receive(self, message_type: type[M]) -> M: ...
+    async def receive(self, message_type: type[Message] = Message) -> Message:
+        """The next message to the session itself, or the next of one type; `SessionEnded` when there can be none.
+
+        It counts as processed, and is acknowledged, when the next one is asked for. A `Resynced` among them means that
+        some could not be kept. While `on_message` has listeners, these get all of them.
+        """
+        return await self._inbox.receive(message_type)
+
     async def link(self, auth: Auth) -> None:
         """Give this guest an account, and stay the same player: id, data and seat. Sign in with `auth` from now on.
 
@@ -189,6 +212,7 @@ class ClientSession:
         """
         self._exchange.check()
         self._seats.acknowledge()
+        self._inbox.acknowledge()
         self._exchange.keep()
         self._exchange.flush(with_acks=True)
         await self._exchange.close(GOING_AWAY, "suspended", "suspended by this client")
@@ -369,7 +393,8 @@ class ClientSession:
             case Reply() | Close():
                 pass  # for the exchange and the connector
             case _:
-                self._seats.happened(event)
+                if not self._inbox.happened(event):
+                    self._seats.happened(event)
 
     def _dropped(self, drop: Drop) -> None:
         if not self._exchange.is_over:

@@ -20,7 +20,7 @@ from holdfast.client import connect as awaited_connect
 from holdfast.client import room as awaited_room
 from holdfast.client import session as awaited_session
 from holdfast.client import subscriptions as awaited
-from holdfast.client.listeners import EVENTS, Drop, Listenable, ListenerList
+from holdfast.client.listeners import EVENTS, LISTENERS, Drop, Listenable, ListenerList
 from holdfast.client.room import M, Unconfirmed, several
 from holdfast.client.session import PAGE_MAX
 from holdfast.client.subscriptions import RoomsChanged
@@ -52,6 +52,8 @@ class Background:
         self._callbacks: deque[Callable[[], object]] = deque()
         self.listeners: WeakKeyDictionary[object, dict[type[Message], ListenerList[Any]]] = WeakKeyDictionary()
         """The listeners of rooms: a room is one, however many `ClientRoom` stand for it."""
+        self.polled: Callable[[], None] = lambda: None
+        """Called by each `poll`."""
         self._loop = asyncio.new_event_loop()
         self._is_over = asyncio.Event()
         self._is_stopping = False
@@ -117,6 +119,7 @@ class Background:
                     call()
                 except Exception:
                     log.exception("a callback failed")
+        self.polled()
 
     def stop(self) -> None:
         """Cancel what runs in the loop, end it, and wait for the thread."""
@@ -383,6 +386,7 @@ class ClientSession(Bridge[awaited_session.ClientSession]):
     on_resume = Listenable[Outcome]()
     on_stopping = Listenable[float]()
     on_close = Listenable[SessionEnded]()
+    on_message = Listenable[Message]()
 
     id = Mirrored[str]()
     player_id = Mirrored[str]()
@@ -413,6 +417,16 @@ class ClientSession(Bridge[awaited_session.ClientSession]):
         super().__init__(background, awaited)
         for name in EVENTS:
             getattr(awaited, name)(partial(background.tell, getattr(self, name)))
+        background.polled = self._hand_out
+
+    def _hand_out(self) -> None:
+        async def take() -> list[Message]:
+            return self._awaited._inbox.take()  # noqa: SLF001 - the bridge's other half
+
+        if len(self.on_message):
+            with suppress(SessionEnded):
+                for message in self._background.run(take):
+                    self.on_message.tell(message)
 
     def poll(self) -> None:
         """Once per frame of your game: call the listeners of what has happened, and of futures that are done.
@@ -441,6 +455,14 @@ class ClientSession(Bridge[awaited_session.ClientSession]):
         """The room we have a seat in; after `saved=` this is how to get it back."""
         room = self._awaited.room
         return ClientRoom(self._background, room) if room is not None else None
+
+    @overload
+    def receive(self, *, timeout: float | None = None) -> Message: ...
+    @overload
+    def receive(self, message_type: type[M], timeout: float | None = None) -> M: ...
+    def receive(self, message_type: type[Message] = Message, timeout: float | None = None) -> Message:
+        """The next message to the session itself, or the next of one type; `TimeoutError` after so many seconds."""
+        return self._background.run(lambda: self._awaited.receive(message_type), timeout, "no message")
 
     def search_all(
         self, kind: str | None = None, *, where: str = "open_seats > 0", order_by: str | Iterable[str] = ()
@@ -481,7 +503,7 @@ class ClientSession(Bridge[awaited_session.ClientSession]):
 def _connecting(connect: Callable[P, awaited_connect.connect]) -> Callable[P, ClientSession]:
     @wraps(connect, updated=())
     def blocking_connect(*args: P.args, **kwargs: P.kwargs) -> ClientSession:
-        listeners = {name: kwargs.pop(name) for name in EVENTS if name in kwargs}
+        listeners = {name: kwargs.pop(name) for name in LISTENERS if name in kwargs}
         connecting = connect(*args, **kwargs)
         background = Background("holdfast session", events_max=connecting.session.protocol.limits.unpolled_events_max)
         try:

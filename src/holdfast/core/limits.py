@@ -307,6 +307,13 @@ class RoomLimits:
     # Applies whatever the room's empty_ttl_s.
     unjoined_s: float = _limit(60.0, "how long a room waits for its first player", "it ends: `never_joined`")
     effects_max: int = _limit(1024, "waiting effects of a room", "`Throttled` is raised in the room")
+    # A message of 100 bytes to each of 20,000 sessions.
+    sends_waiting_bytes_max: int = _limit(
+        4 * MIB,
+        "messages to sessions from turns of a commit room that are not saved",
+        "`Throttled` is raised in the room",
+    )
+    broadcasts_max: int = _limit(16, "broadcasts to sessions under way at the same time", "`Throttled`")
     effect_s: float = _limit(60.0, "one attempt of an effect, and one call of `save`", "it is retried")
     effect_retry_max_s: float = _limit(60.0, "the longest pause between two attempts")
     activation_s: float = _limit(30.0, "from the request for a room to the end of `on_created`", "`failed`")

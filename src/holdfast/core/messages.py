@@ -83,6 +83,14 @@ class HostChanged(Message):
     player: str
 
 
+class Announcement(Message):
+    """A text for the players, from an operator or the game: sent to sessions, as by `holdfast broadcast`."""
+
+    wire_name: ClassVar[str] = RESERVED + "announcement"
+
+    text: str
+
+
 class PlayerData(msgspec.Struct):
     """A player's data, kept across drops; subclass it and give every field a default."""
 

@@ -22,14 +22,14 @@ from msgspec import Raw
 from holdfast.core.channel import Channel
 from holdfast.core.codec import CODECS, DECODE_ERRORS
 from holdfast.core.limits import Limits
-from holdfast.core.session import PlayerId, Seat, Session, SessionId
+from holdfast.core.session import PlayerId, Seat, Session, SessionId, known_features
 from holdfast.schemas.ban import BanRecord
-from holdfast.schemas.frames import Reply, RequestProblem
+from holdfast.schemas.frames import Purpose, Reply, RequestProblem
 from holdfast.schemas.player import PlayerSchema, SeatRecord
 from holdfast.schemas.projection import project
 from holdfast.schemas.role import RoleRecord
 from holdfast.schemas.room import EffectRecord, ObjectsRecord, RoomRecord, TimerRecord
-from holdfast.schemas.session import ChannelRecord, SessionRecord, SessionSchema, StandingRecord
+from holdfast.schemas.session import ChannelRecord, SendRecord, SessionRecord, SessionSchema, StandingRecord
 
 VERSION = 2
 # The version in one byte, and the checksum of the fields, which begins with it.
@@ -61,7 +61,7 @@ def _with_numbers(fields: list[Any]) -> list[Any]:
 MIGRATIONS: dict[type, dict[int, Migration]] = {
     RoomRecord: {1: _with_numbers},
     # Version 2 changed rooms only.
-    **{kind: {1: list} for kind in (SessionRecord, EffectRecord, BanRecord, RoleRecord, StandingRecord)},
+    **{kind: {1: list} for kind in (SessionRecord, SendRecord, EffectRecord, BanRecord, RoleRecord, StandingRecord)},
 }
 """For each type of record, from a version to the next: fields in, fields out."""
 
@@ -71,7 +71,7 @@ class Unreadable(Exception):
 
 
 E = TypeVar("E", SeatRecord, ObjectsRecord, TimerRecord)
-R = TypeVar("R", RoomRecord, SessionRecord, EffectRecord, BanRecord, RoleRecord, StandingRecord)
+R = TypeVar("R", RoomRecord, SessionRecord, SendRecord, EffectRecord, BanRecord, RoleRecord, StandingRecord)
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_fields = msgspec.msgpack.Decoder(list[Any]).decode
@@ -90,7 +90,14 @@ def session_key(session_id: str) -> str:
     return f"session/{session_id}"
 
 
-def encode(record: RoomRecord | SessionRecord | EffectRecord | BanRecord | RoleRecord | StandingRecord) -> bytes:
+def sends_key(session_id: str) -> str:
+    """How the keys of messages to a session begin, that are not in its record yet."""
+    return f"send/{session_id}/"
+
+
+def encode(
+    record: RoomRecord | SessionRecord | SendRecord | EffectRecord | BanRecord | RoleRecord | StandingRecord,
+) -> bytes:
     """A record as it is stored: its header, then its fields."""
     fields = _encode(record)
     return _HEAD.pack(VERSION, crc32(fields, VERSION)) + fields
@@ -131,6 +138,7 @@ def _reader(kind: type[R]) -> Callable[[bytes], R]:
 
 decode_room = _reader(RoomRecord)
 decode_session = _reader(SessionRecord)
+decode_send = _reader(SendRecord)
 decode_effect = _reader(EffectRecord)
 decode_ban = _reader(BanRecord)
 decode_role = _reader(RoleRecord)
@@ -210,9 +218,9 @@ def channel_record(channel: Channel) -> ChannelRecord:
     )
 
 
-def restored_channel(record: ChannelRecord, limits: Limits) -> Channel:
+def restored_channel(record: ChannelRecord, limits: Limits, purpose: Purpose = "seat") -> Channel:
     """The restored streams."""
-    channel = Channel(record.number, limits)
+    channel = Channel(record.number, limits, purpose)
     channel.generation = record.generation
     channel.accepted = channel.applied = channel.ack_sent = record.applied
     channel.restore_outward(record.last_seq, record.kept)
@@ -270,13 +278,17 @@ def describe_session(session: Session, now: float) -> SessionSchema:
         ],
         lineage=session.lineage.name,
         forks=list(session.lineage.forks),
+        features=list(session.features),
     )
 
 
-def session_record(session: Session, room_id: str, closing: list[ChannelRecord]) -> SessionRecord:
+def session_record(
+    session: Session, room_id: str, closing: list[ChannelRecord], inbox: ChannelRecord | None = None
+) -> SessionRecord:
     """The saved form of a session with its seat in this room (empty: no seat)."""
     assert session.codec is not None
-    return project(describe_session(session, session.last_active_at), SessionRecord, room=room_id, closing=closing)
+    described = describe_session(session, session.last_active_at)
+    return project(described, SessionRecord, room=room_id, closing=closing, inbox=inbox)
 
 
 def describe_player(seat: Seat, now: float, *, is_host: bool) -> PlayerSchema:
@@ -328,6 +340,9 @@ def restored_session(session_id: str, record: SessionRecord, *, limits: Limits, 
     session.address = record.address
     session.account = record.account
     session.lineage.restore(record.lineage, record.forks)
+    session.speaks_with(known_features(record.features))
+    if record.inbox is not None:
+        session.restore_own_channel(restored_channel(record.inbox, limits, "session"))
     session.replies = tuple(
         Reply(
             request_id,

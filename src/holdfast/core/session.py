@@ -3,7 +3,7 @@
 A session is a player's presence on the server. It outlives its connections; each new one raises its epoch.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import Flag, auto
@@ -14,6 +14,7 @@ from msgspec import Struct
 from holdfast.core.channel import Channel
 from holdfast.core.codec import Codec
 from holdfast.core.connection import Connection
+from holdfast.core.latency import Latency
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Message, PlayerData, check_message
 from holdfast.core.outlet import Outlet
@@ -21,7 +22,7 @@ from holdfast.core.rates import Flood
 from holdfast.core.reasons import Reason
 from holdfast.core.tables import Table, TableEnum
 from holdfast.core.tokens import Lineage, ResumeTokens
-from holdfast.schemas.frames import Data, Latest, Purpose, Reply
+from holdfast.schemas.frames import HEARS_SESSION, Data, Latest, Purpose, Reply
 from holdfast.schemas.session import Fork, Reached
 
 D = TypeVar("D", bound=PlayerData)
@@ -29,11 +30,18 @@ D = TypeVar("D", bound=PlayerData)
 SessionId = NewType("SessionId", str)
 PlayerId = NewType("PlayerId", str)
 
+# One object for all sessions.
+_HEARS = (HEARS_SESSION,)
 # Instead of a map while no room of a session was restored from a checkpoint, as nearly always.
 NOT_REWOUND: Mapping[int, float] = {}
 
 SESSION_ID_BYTES = 12
 """Random bytes in a session's id. It cannot be guessed, and knowing it proves nothing."""
+
+
+def known_features(named: Collection[str]) -> tuple[str, ...]:
+    """The features of a client that this server knows."""
+    return _HEARS if HEARS_SESSION in named else ()
 
 
 class SessionState(TableEnum):
@@ -83,30 +91,6 @@ class SessionFlags(Flag):
 _OF_A_CONNECTION = SessionFlags.ENCRYPTION | SessionFlags.COMPRESSION
 
 
-class Latency:
-    """Round-trip times in milliseconds, smoothed as in RFC 6298; all zero until the first sample."""
-
-    __slots__ = ("jitter_ms", "last_ms", "samples", "smoothed_ms", "worst_ms")
-
-    def __init__(self) -> None:
-        self.last_ms = 0.0
-        self.smoothed_ms = 0.0
-        self.jitter_ms = 0.0
-        self.worst_ms = 0.0
-        self.samples = 0
-
-    def add(self, sample_ms: float) -> None:
-        self.last_ms = sample_ms
-        self.worst_ms = max(self.worst_ms, sample_ms)
-        if self.samples == 0:
-            self.smoothed_ms = sample_ms
-            self.jitter_ms = sample_ms / 2
-        else:
-            self.jitter_ms += (abs(sample_ms - self.smoothed_ms) - self.jitter_ms) / 4
-            self.smoothed_ms += (sample_ms - self.smoothed_ms) / 8
-        self.samples += 1
-
-
 class Usage(Struct, frozen=True, gc=False):
     """Numbered messages and bytes of payloads, from the client and to it."""
 
@@ -134,9 +118,10 @@ class Session:
     __slots__ = (
         *("_limits", "_past", "account", "address", "beside", "channel", "channels_opened", "closing", "codec"),
         *("connection", "created_at", "data", "drop_reason", "dropped_at", "drops", "end_reason", "ends", "epoch"),
-        *("expires_at", "flags", "flood", "grace_s", "id", "last_active_at", "last_request", "latency", "lineage"),
-        *("name", "on_disconnect", "player_id", "proven_roles", "replayed", "replies", "requests_announced"),
-        *("resumes", "rewound", "roles", "seat", "sign_outs", "signed_in_at", "state", "tokens", "wrong_guesses"),
+        *("expires_at", "features", "flags", "flood", "grace_s", "id", "inbox", "last_active_at", "last_request"),
+        *("latency", "lineage", "name", "on_disconnect", "own_channel", "player_id", "proven_roles", "replayed"),
+        *("replies", "requests_announced", "resumes", "rewound", "roles", "seat", "sends", "sign_outs", "signed_in_at"),
+        *("state", "tokens", "wrong_guesses"),
     )
 
     def __init__(  # noqa: PLR0915 - all but the first two by keyword
@@ -201,6 +186,9 @@ class Session:
         """The open channels that are not the seat's: at most one for each other purpose."""
         self.closing: tuple[Channel, ...] = ()
         """Channels of freed seats: each stays until its last message is acknowledged."""
+        self.own_channel: Channel | None = None
+        """From the server to the session itself, one way; None until the first message. One of `beside` while its
+        client hears it."""
         self.channels_opened = 0
         self._past = _NO_USAGE
         self._limits = limits
@@ -210,6 +198,12 @@ class Session:
         """To its last requests, oldest first: a client may repeat them."""
         self.ends: Callable[[Session, Reason, str], None] | None = None
         """Set by the server: how `end` is carried out."""
+        self.features: tuple[str, ...] = ()
+        """What its client can do beyond the first version of the protocol."""
+        self.inbox: Outlet | None = None
+        """Where messages to the session itself go; None until the first one."""
+        self.sends: Callable[[Session, Message], bool] | None = None
+        """Set by the server: how `send` is carried out."""
 
     @property
     def player(self) -> "Player[Any] | None":
@@ -235,6 +229,17 @@ class Session:
     def latency_ms(self) -> float:
         """The smoothed round-trip time."""
         return self.latency.smoothed_ms
+
+    @property
+    def hears(self) -> bool:
+        """Whether `send` reaches its client: not one that was made before there were messages to sessions."""
+        return HEARS_SESSION in self.features or (self.codec is None and self.inbox is not None)
+
+    def send(self, message: Message) -> bool:
+        """Send to the session itself, with or without a seat: exactly once, in order, also if the player drops and
+        returns. False if it cannot arrive: the session has ended, or its client does not hear such messages."""
+        check_message(message)
+        return self.sends is not None and self.sends(self, message)
 
     def disconnect(self, reason: str = "") -> None:
         """Close the connection; the session lives on and the player may come back."""
@@ -328,6 +333,29 @@ class Session:
         if purpose == "seat":
             return self.channel
         return next((channel for channel in self.beside if channel.purpose == purpose), None)
+
+    def open_own_channel(self) -> Channel:
+        """The session's own channel, which lasts as long as the session."""
+        if self.own_channel is None:
+            self.own_channel = self.open_channel("session")
+            self._show_own_channel()
+        return self.own_channel
+
+    def restore_own_channel(self, channel: Channel) -> None:
+        """The session has its own channel back from the store."""
+        self.own_channel = channel
+        self._show_own_channel()
+
+    def speaks_with(self, features: tuple[str, ...]) -> None:
+        """A client with these features has the session from now on."""
+        self.features = features
+        self._show_own_channel()
+
+    def _show_own_channel(self) -> None:
+        """A client that does not know the channel must not be told of it; the messages wait for one that does."""
+        if self.own_channel is not None:
+            others = tuple(channel for channel in self.beside if channel is not self.own_channel)
+            self.beside = (*others, self.own_channel) if self.hears else others
 
     def was_opened(self, number: int) -> bool:
         """Whether there is or was a channel with this number."""

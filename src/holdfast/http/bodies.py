@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from msgspec import UNSET, Meta, Struct, UnsetType
 
-from holdfast.schemas.frames import NUMBER_MAX, HidesSecrets, Name
+from holdfast.schemas.frames import NAME_CHARS_MAX, NUMBER_MAX, HidesSecrets, Name, Text
 from holdfast.schemas.node import PacketTarget
 from holdfast.schemas.placement import PlacementInfo, QueueInfo
 from holdfast.schemas.player import PLAYER_CHARS_MAX, PlayerName, SeatInfo
@@ -63,6 +63,21 @@ class NewBroadcast(Struct, frozen=True, forbid_unknown_fields=True):
     """Its wire name, as the game's clients know it."""
     body: dict[str, Any] = {}
     """Its fields."""
+
+
+class NewNodeBroadcast(Struct, frozen=True, forbid_unknown_fields=True):
+    """A text, or a message of the game, to everybody on the node."""
+
+    text: Text = ""
+    """Either a text: clients get it as a holdfast.announcement."""
+    type: Annotated[str, Meta(max_length=NAME_CHARS_MAX)] = ""
+    """Or a message: its wire name, as the game's clients know it."""
+    body: dict[str, Any] = {}
+    """The fields of the message."""
+    role: Annotated[str, Meta(max_length=NAME_CHARS_MAX)] = ""
+    """Only to sessions with this role."""
+    kind: Annotated[str, Meta(max_length=NAME_CHARS_MAX)] = ""
+    """Only to sessions with a seat in a room of this kind."""
 
 
 class RoomQuery(Search, frozen=True):

@@ -7,10 +7,10 @@ from typing import Any, Protocol
 from holdfast.core.channel import Channel
 from holdfast.core.codec import Codec
 from holdfast.core.errors import Invalid
+from holdfast.core.latency import Latency
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Message, check_message
 from holdfast.core.reasons import Reason
-from holdfast.core.session import Latency
 from holdfast.core.tokens import ResumeTokens
 from holdfast.schemas.frames import FRAME_HEAD_BYTES, ChannelInfo, Data
 

@@ -369,6 +369,19 @@ class PlacementChanged(Event, frozen=True, kw_only=True, tag="placement.changed"
     reason: str = ""
 
 
+class BroadcastSent(Event, frozen=True, kw_only=True, tag="broadcast.sent"):
+    """A message was sent to sessions on the node: to all of them, or to those with a role or a seat in a kind."""
+
+    message: str
+    """Its wire name."""
+    sessions: int
+    """How many it was sent to."""
+    text: str = ""
+    """Of an announcement."""
+    role: str = ""
+    kind: str = ""
+
+
 class NodeReady(Event, frozen=True, kw_only=True, tag="node.ready"):
     """The node accepts players and rooms."""
 

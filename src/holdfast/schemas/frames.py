@@ -29,6 +29,10 @@ LINEAGE_CHARS_MAX = 16
 Purpose = Literal["seat", "spectator", "session"]
 """Whose streams a channel has: a player's seat, a spectator's place, or the session itself. At most one of each."""
 
+HEARS_SESSION = "session"
+"""The feature of a client that hears messages to its session, beside those of rooms."""
+FEATURES_MAX = 16
+
 FRAME_HEAD_BYTES = 512
 """Space for everything of a frame besides its body: 64 letters of four bytes, and some numbers."""
 
@@ -169,6 +173,8 @@ class Hello(Frame, frozen=True):
     # `name` is that of the frame.
     player_name: str = field(default="", name="name")
     """For a new session: the player's display name."""
+    features: Annotated[list[Name], Meta(max_length=FEATURES_MAX)] = []
+    """What the client can do beyond the first version of this protocol; unknown ones are ignored."""
 
 
 class Welcome(HidesSecrets, Frame, frozen=True):

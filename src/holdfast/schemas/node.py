@@ -19,6 +19,12 @@ class NodeInfo(Struct, frozen=True, omit_defaults=True):
     """Why it is not ready or not healthy."""
 
 
+class NodeBroadcastInfo(Struct, frozen=True):
+    """How many sessions a message was sent to."""
+
+    sessions: int
+
+
 class SpreadInfo(Struct, frozen=True):
     """The distribution of values since the start. The difference of two readings covers the time between them."""
 

@@ -130,7 +130,7 @@ class Fork(Struct, array_like=True, frozen=True):
 
 
 class ChannelRecord(Struct, array_like=True, frozen=True, gc=False):
-    """Both streams of a seat: how far the player's messages were applied, and the unacknowledged messages to them."""
+    """Both streams of a channel: how far the client's messages were applied, and the unacknowledged ones to it."""
 
     number: int
     generation: int
@@ -139,6 +139,13 @@ class ChannelRecord(Struct, array_like=True, frozen=True, gc=False):
     kept: list[tuple[str, bytes]]
     is_finished: bool = False
     is_overflowed: bool = False
+
+
+class SendRecord(Struct, array_like=True, frozen=True):
+    """Messages to a session from a turn that is saved, until they are in the session's own record."""
+
+    session: str
+    messages: list[tuple[str, bytes]]
 
 
 class SessionRecord(Struct, array_like=True, frozen=True):
@@ -171,6 +178,10 @@ class SessionRecord(Struct, array_like=True, frozen=True):
     """The name of the account that its player signed in with."""
     name: str = ""
     """The player's display name."""
+    inbox: ChannelRecord | None = None
+    """The session's own channel; None if nothing was sent on it."""
+    features: list[str] = []
+    """What its last client could do."""
 
 
 class NameInfo(Struct, frozen=True):
@@ -194,6 +205,7 @@ class SessionSchema(SessionInfo, frozen=True, kw_only=True):
     replies: list[tuple[int, bytes | None, tuple[str, str] | None]]
     lineage: str
     forks: list[Fork]
+    features: list[str]
 
 
 class StandingRecord(Struct, array_like=True, frozen=True):

@@ -164,6 +164,8 @@ class Agent:
         self._services = services
         self._now = services.context.clock.now
         self.session = services.maker.make(Identity(name, roles))
+        self._inbox = self._make_inbox()
+        self.session.inbox = self._inbox
         connection = self._attach()
         services.context.publish(
             SessionOpened(
@@ -230,13 +232,23 @@ class Agent:
         if self.session.seat is not None:
             raise AlreadySeated("this agent already has a seat; leave it first")
         runner = self._services.rooms.runner(room_id)
-        inbox = Inbox(self.session, self._services.context.limits.kept_messages_max, self._services.overflowed)
+        inbox = self._make_inbox()
         try:
             seat = await runner.join(self.session, lambda _: inbox)
         except Interrupted:
             # The session was ended or disconnected while it was joining.
             raise self._ended() if self.session.end_reason is not None else NotSeated(_AWAY) from None
         return AgentRoom(runner, seat, inbox)
+
+    def _make_inbox(self) -> Inbox:
+        return Inbox(self.session, self._services.context.limits.kept_messages_max, self._services.overflowed)
+
+    async def receive(self) -> Message:
+        """The next message to the agent's session, as opposed to its seat; `SessionEnded` after the last one."""
+        message = await self._inbox.next()
+        if message is None:
+            raise self._ended()
+        return message
 
     def _ended(self) -> SessionEnded:
         assert self.session.end_reason is not None

@@ -52,6 +52,7 @@ from holdfast.server.room_factory import RoomFactory
 from holdfast.server.rooms.effects import Carry, Outbox, PlayerSaves
 from holdfast.server.rooms.runner import RoomListeners
 from holdfast.server.rooms.services import ReservedSeats, RoomServices
+from holdfast.server.session_messages import SessionMessages
 from holdfast.server.sessions import RETRY_AFTER_STOP_S, Notices, SessionLifecycle, StoredSessions
 from holdfast.stores.port import Broken, Store
 
@@ -225,7 +226,17 @@ class ServerParts:
             reserved=reserved,
             shares=settings.shares,
         )
-        writers = WriterContext(self.clock, limits, self.metrics, self.incarnation, self.outbox.start)
+        self.session_messages = SessionMessages(context, self.lifecycle, self.committer, kinds=lambda: self.rooms.types)
+        self.lifecycle.sends = self.session_messages.send
+        writers = WriterContext(
+            self.clock,
+            limits,
+            self.metrics,
+            self.incarnation,
+            start_effect=self.outbox.start,
+            is_saved=lambda session: self.committer is not None and session in self.committer.sessions,
+            hand_over=self.session_messages.hand_over,
+        )
         self._factory = RoomFactory(services, self.committer, writers)
         self._stored_rooms = StoredRooms(is_kept=store is not None, is_failing=self._is_store_failing)
         self.rooms = Directory(
@@ -283,6 +294,7 @@ class ServerParts:
             lifecycle=self.lifecycle,
             outbox=self.outbox,
             last_sign_out=lambda: self.access.sign_outs,
+            hand_over=self.session_messages.hand_over,
         )
         recovery.on_session += [self.access.session_restored]
         committer.on_session_lost = recovery.session_lost
@@ -429,8 +441,8 @@ class ServerParts:
             durable = self.committer.sessions
             lifecycle.close_connection = durable.close_connection
             lifecycle.on_end += [lambda session, *_: durable.ended(session)]
-        lifecycle.on_end += [rooms.session_ended]
-        lifecycle.on_release += [rooms.index.watches.dropped]
+        lifecycle.on_end += [rooms.session_ended, lambda session, *_: self.session_messages.ended(session)]
+        lifecycle.on_release += [rooms.index.watches.dropped, self.session_messages.ended]
         connections.on_link += [lambda connection: self.metrics.connection_opened(connection.transport_kind)]
         connections.admit = self.connection_limiter.admit
         connections.on_admit += [self.handshake.opened]
@@ -487,6 +499,7 @@ class ServerParts:
         """End the rooms, then the connections, and wait until their transports have ended."""
         limits = self.settings.limits
         await self.placements.close()
+        self.session_messages.stop()
         if self.recovery is not None:
             self.recovery.stop()
         await self.sign_in.stop()

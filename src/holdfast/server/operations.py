@@ -38,7 +38,12 @@ class Operations:
 
         self.rooms = RoomOperations(parts.context, parts.rooms, parts.messages.read)
         self.sessions = SessionOperations(
-            parts.context, parts.lifecycle, parts.stored, parts.timelines, saved_end=saved_end
+            parts.context,
+            parts.lifecycle,
+            parts.stored,
+            parts.timelines,
+            saved_end=saved_end,
+            messages=parts.session_messages,
         )
         self.players = PlayerOperations(parts.sessions, parts.rooms, parts.access)
         self.access = parts.access

@@ -3,7 +3,7 @@
 import inspect
 import os
 import secrets
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
@@ -13,10 +13,12 @@ from holdfast.core.addresses import AddressShares
 from holdfast.core.codec import CODECS
 from holdfast.core.errors import Invalid
 from holdfast.core.limits import Limits
+from holdfast.core.messages import Message
 from holdfast.core.placement import Queue
 from holdfast.core.registry import SessionRegistry
 from holdfast.core.removed import removed
 from holdfast.core.room import Room
+from holdfast.core.session import Session
 from holdfast.core.tokens import TOKEN_BYTES
 from holdfast.identity.guest import Guest
 from holdfast.identity.port import AuthContext, Authenticator, Closing, Preparing, memory_store
@@ -346,6 +348,22 @@ class Server:
 
     async def _create_room(self, request: Create) -> Room[Any]:
         return (await self.parts.rooms.create(request)).room
+
+    def broadcast(
+        self,
+        message: Message,
+        *,
+        where: Callable[[Session], bool] | None = None,
+        role: str = "",
+        kind: str = "",
+    ) -> int:
+        """Send a message to every session on the node, connected or held: exactly once, as `Session.send` does.
+
+        With `role`, to sessions with that role; with `kind`, to those with a seat in a room of that kind; with `where`,
+        to those for which it returns True. Returns how many they are; they are told in portions, within moments.
+        Clients that do not hear messages to their session are left out.
+        """
+        return self.parts.session_messages.broadcast(message, where=where, role=role, kind=kind)
 
     async def ban(
         self, *, player: str = "", address: str = "", until: float | datetime | None = None, why: str = ""

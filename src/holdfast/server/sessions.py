@@ -6,6 +6,7 @@ from typing import Any
 
 from holdfast.core.addresses import AddressQuota, AddressShares
 from holdfast.core.connection import Connection
+from holdfast.core.messages import Message
 from holdfast.core.reasons import Reason
 from holdfast.core.registry import SessionRegistry
 from holdfast.core.session import PlayerId, Session
@@ -81,6 +82,8 @@ class SessionLifecycle:
         self._ends = self.end_session
         self.on_add: list[Callable[[Session], None]] = []
         """A session begins or is restored: nobody has seen it yet."""
+        self.sends: Callable[[Session, Message], bool] | None = None
+        """How `Session.send` is carried out."""
         self.on_drop: list[Callable[[Session], None]] = []
         """A connection was lost."""
         self.on_detach: list[Callable[[Session], None]] = []
@@ -97,6 +100,7 @@ class SessionLifecycle:
         session.ends = self._ends
         for heard in self.on_add:
             heard(session)
+        session.sends = self.sends
         self.registry.add(session)
 
     # Connections

@@ -12,6 +12,7 @@ Every SDK has a driver like this one (clients/js/test/driver.mjs). A command is 
     pour        numbers               (asks the room to send that many)
     flush                             once the room has applied all that was sent
     heard       until                 down, wrong: the last number that came, and those out of turn; not before `until`
+    receive     numbers               messages: the next so many to the session itself, each a type and a body
     save        -                     state
     suspend     -                     state
     leave       -
@@ -32,7 +33,7 @@ from typing import Any
 import msgspec
 
 import holdfast
-from holdfast import ClientRoom, ClientSession, HoldfastError, Outcome, RoomUpdated, SessionEnded
+from holdfast import ClientRoom, ClientSession, HoldfastError, Message, Outcome, RoomUpdated, SessionEnded, Untyped
 from holdfast.client.room import Resynced
 from tests.conformance.sdks.game import Down, Pour, State, Up, Word
 from tests.saved_sessions import storage_of, suspended
@@ -46,6 +47,17 @@ def say(**said: Any) -> None:
 def told(outcome: Outcome | None) -> dict[str, Any]:
     assert outcome is not None
     return {"kind": outcome.kind, "replayed": outcome.replayed, "reason": outcome.reason}
+
+
+def plain(message: Message) -> list[Any]:
+    """A message to the session, as every SDK tells it."""
+    match message:
+        case Untyped(type, body):
+            return [type, body]
+        case Resynced():
+            return ["holdfast.resynced", {}]
+        case _:
+            return [message.wire_name, msgspec.to_builtins(message)]
 
 
 @dataclass
@@ -148,6 +160,11 @@ class Driver:
             self.came.clear()
             await self.came.wait()
         return asdict(self.heard)
+
+    async def receive(self, numbers: int) -> dict[str, Any]:
+        assert self.session is not None
+        messages = [await self.session.receive() for _ in range(numbers)]
+        return {"messages": [plain(message) for message in messages]}
 
     async def save(self) -> dict[str, Any]:
         assert self.session is not None

@@ -3,16 +3,17 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from itertools import cycle, islice
 from random import Random
 from typing import NamedTuple
 
 import pytest
 
-from holdfast import Limits, Player, Server, WebSocket
+from holdfast import Announcement, Limits, Player, Server, Session, WebSocket
 from holdfast.cli.demo.proxy import Cut, Proxy
 from holdfast.core.codec import CODECS
-from tests.conformance.sdks.game import Counting, Tally, pour_down
+from tests.conformance.sdks.game import Counting, Down, Tally, Word, pour_down
 from tests.conformance.sdks.programs import Program, program
 
 # What is counted here is no flood.
@@ -42,9 +43,9 @@ class World(NamedTuple):
 
 
 @asynccontextmanager
-async def a_world() -> AsyncIterator[World]:
+async def a_world(limits: Limits = LIMITS) -> AsyncIterator[World]:
     async with (
-        Server([Counting], listen=[WebSocket(port=0)], limits=LIMITS, secret=SECRET) as server,
+        Server([Counting], listen=[WebSocket(port=0)], limits=limits, secret=SECRET) as server,
         Proxy(*server.addresses["websocket"], random=Random(7), silent_s=0.2) as proxy,
     ):
         yield World(server, proxy)
@@ -299,3 +300,77 @@ async def test_a_client_leaves_and_says_goodbye(client: Program, world: World) -
 
     assert (tally.up, tally.wrong) == (10, [])
     assert not client.has_had("drop")
+
+
+# The session's own messages
+
+
+def own_session(world: World, session_id: str) -> Session:
+    session = world.server.sessions.get(session_id)
+    assert session is not None
+    return session
+
+
+@pytest.mark.parametrize("codec", CODECS)
+async def test_a_session_without_a_seat_hears_what_is_sent_to_it(client: Program, world: World, codec: str) -> None:
+    told = await client.do("connect", url=world.url, codec=codec)
+    session = own_session(world, told["session"])
+
+    session.send(Word("here"))
+    world.server.broadcast(Announcement("soon"))
+
+    heard = (await client.do("receive", numbers=2))["messages"]
+    assert heard == [["word", {"where": "here"}], ["holdfast.announcement", {"text": "soon"}]]
+
+
+@pytest.mark.parametrize("manner", Cut)
+async def test_messages_to_a_session_cross_cuts_once_and_in_order(client: Program, world: World, manner: Cut) -> None:
+    told = await client.do("connect", url=world.url)
+    room = (await client.do("join"))["room"]
+    session = own_session(world, told["session"])
+    hearing = client.begin("receive", numbers=300)
+
+    for round_number in range(3):
+        for number in range(100):
+            session.send(Down(100 * round_number + number))
+        counting = client.begin("count", numbers=100)
+        await world.proxy.cut(manner)
+        await client.event("resume")
+        await counting
+
+    assert (await hearing)["messages"] == [["down", {"number": number}] for number in range(300)]
+    await check(client, world, room, up=300, down=0)
+
+
+async def test_another_process_gets_what_the_first_has_not_dealt_with(client: Program, world: World, sdk: str) -> None:
+    told = await client.do("connect", url=world.url)
+    session = own_session(world, told["session"])
+    for number in range(4):
+        session.send(Down(number))
+    await client.do("receive", numbers=2)
+    state = (await client.do("save"))["state"]
+    await client.stop()
+    session.send(Down(4))
+
+    async with program(sdk) as second:
+        await second.do("connect", url=world.url, resume=state)
+        heard = (await second.do("receive", numbers=4))["messages"]
+
+    # What was received last counts as dealt with when the next one is asked for.
+    assert heard == [["down", {"number": number}] for number in range(1, 5)]
+
+
+async def test_what_could_not_be_kept_for_a_session_is_declared(client: Program) -> None:
+    limits = replace(LIMITS, kept_messages_max=20, window_messages_max=10)
+    async with a_world(limits) as world:
+        told = await client.do("connect", url=world.url)
+        session = own_session(world, told["session"])
+
+        for number in range(50):
+            session.send(Down(number))
+        outcome = (await client.event("resume"))["outcome"]
+        session.send(Down(99))
+
+        assert outcome["kind"] == "resynced"
+        heard = (await client.do("receive", numbers=2))["messages"]
+        assert heard == [["holdfast.resynced", {}], ["down", {"number": 99}]]

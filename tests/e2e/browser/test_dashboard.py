@@ -6,6 +6,7 @@ import pytest
 import pytest_asyncio
 from playwright.async_api import Browser, ConsoleMessage, Page, expect
 
+from holdfast import Announcement
 from holdfast.http.api import ApiKey
 from holdfast.http.static import Site
 from tests.e2e.browser.stage import SOON_MS, Notice, Said, Say, Stage, heard, staged
@@ -91,6 +92,19 @@ async def test_the_numbers_of_the_overview_move(page: Page, stage: Stage) -> Non
     await expect(page.get_by_text("session resumed")).to_be_visible(timeout=SOON_MS)
     await expect(page.locator(".outcome").first).to_contain_text("resumed1", timeout=SOON_MS)
     assert await page.locator(".chart canvas").count() == 6
+
+
+async def test_everybody_is_sent_a_message(page: Page, stage: Stage) -> None:
+    session, _ = await stage.joins()
+    await stage.open(page)
+
+    await page.get_by_role("button", name="Message everybody").click()
+    dialog = page.get_by_role("dialog")
+    await dialog.get_by_label("Text").fill("The server restarts in 5 minutes.")
+    await dialog.get_by_role("button", name="Send").click()
+
+    await expect(page.get_by_text("Sent to 1 session.")).to_be_visible()
+    assert await session.receive() == Announcement("The server restarts in 5 minutes.")
 
 
 async def test_a_session_is_found_explained_and_its_connection_dropped(page: Page, stage: Stage) -> None:

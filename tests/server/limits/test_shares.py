@@ -288,7 +288,7 @@ GIVES_WAY = {
 }
 """What is remembered: the oldest gives way, or it is forgotten with time. Nobody is refused for want of it."""
 
-OF_OPERATORS = {"bans_max", "packet_targets_max", "records_in_memory_max", "tickets_used_max"}
+OF_OPERATORS = {"bans_max", "broadcasts_max", "packet_targets_max", "records_in_memory_max", "tickets_used_max"}
 """What operators fill, or players with an account or a ticket that an operator gave them."""
 
 

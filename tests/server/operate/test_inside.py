@@ -6,7 +6,21 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast import Failed, Invalid, Limits, NotFound, Parts, Player, PlayerData, Refused, Room, Throttled, Untyped
+from holdfast import (
+    Announcement,
+    Failed,
+    Invalid,
+    Limits,
+    NotFound,
+    Parts,
+    Player,
+    PlayerData,
+    Refused,
+    Room,
+    Throttled,
+    Untyped,
+)
+from tests.cases import every_case
 from tests.server.world import Chat, Say, World, chat, hear, until_resumed
 
 
@@ -172,6 +186,40 @@ async def test_a_broadcast_may_not_pretend_to_be_holdfast(world: World) -> None:
     with pytest.raises(NotFound):
         await operator.rooms.broadcast("nothing", "notice", {})
     assert await operator.rooms.broadcast(room.id, "notice", {}) == 0
+
+
+async def test_an_operator_speaks_to_everybody_on_the_node(world: World) -> None:
+    server = await world.serve(chat())
+    ada, bob = await world.connect(server), await world.connect(server, codec="holdfast.v1.json")
+    await ada.join_or_create("chat")
+    operator = server.operate.sessions
+
+    told = [
+        operator.broadcast(text="soon", role="", kind=""),
+        operator.broadcast(message_type="wave", body={"n": 3}, role="", kind="chat"),
+        operator.broadcast(text="nobody", role="gm", kind=""),
+    ]
+
+    assert told == [2, 1, 0]
+    assert [await ada.receive(), await ada.receive()] == [Announcement("soon"), Untyped("wave", {"n": 3})]
+    assert await bob.receive() == Announcement("soon")
+
+
+@every_case(
+    "given",
+    [
+        {"text": "", "message_type": ""},
+        {"text": " "},
+        {"text": "soon", "message_type": "wave"},
+        {"text": "soon", "body": {"n": 1}},
+        {"message_type": "holdfast.left"},
+    ],
+)
+async def test_a_broadcast_to_everybody_is_a_text_or_a_message_of_the_game(world: World, given: dict[str, Any]) -> None:
+    server = await world.serve(chat())
+
+    with pytest.raises(Invalid):
+        server.operate.sessions.broadcast(**given, role="", kind="")
 
 
 async def test_a_session_whose_connection_is_dropped_comes_back(world: World) -> None:

@@ -1,8 +1,9 @@
-// Actions on players that several pages offer.
+// Actions on players, for all pages that offer them.
 
 import { act, path } from "./api";
-import { attempt, confirm, field } from "./ui/dialog";
+import { attempt, confirm, field, reasonOf, say } from "./ui/dialog";
 import { h } from "./ui/dom";
+import { counted } from "./ui/format";
 
 const HOURS: [string, string][] = [
   ["3600", "One hour"],
@@ -27,6 +28,35 @@ export async function askToBan(player: string): Promise<void> {
     const for_s = String(told.get("for_s"));
     const request = { player, why: String(told.get("why")), ...(for_s === "" ? {} : { for_s: Number(for_s) }) };
     await attempt(() => act("POST", "/v1/bans", {}, request), `${player} is banned.`);
+  }
+}
+
+/** Send a text to every session on the node, or to some; asks for the text. */
+export async function askToBroadcast(kinds: string[]): Promise<void> {
+  const options = [h("option", { value: "" }, "Any"), ...kinds.map((kind) => h("option", { value: kind }, kind))];
+  const told = await confirm({
+    title: "Send a message to everybody",
+    text: "Every session gets it, with or without a seat; players who are away get it when they return.",
+    fields: [
+      field(
+        "Text",
+        h("textarea", { name: "text", rows: 3, required: true, maxlength: 1024 }),
+        "Your game's clients show it if they read the messages of their session.",
+      ),
+      field("In rooms of this kind", h("select", { name: "kind" }, ...options)),
+      field("With this role", h("input", { name: "role", maxlength: 64 }), "Empty: everybody."),
+    ],
+    action: "Send",
+  });
+  if (told === null) {
+    return;
+  }
+  try {
+    const request = Object.fromEntries(["text", "kind", "role"].map((name) => [name, String(told.get(name))]));
+    const { sessions } = await act<{ sessions: number }>("POST", "/v1/broadcast", {}, request);
+    say(`Sent to ${counted(sessions, "session")}.`);
+  } catch (error) {
+    say(reasonOf(error), true);
   }
 }
 

@@ -42,6 +42,9 @@ async function begin(): Promise<void> {
     return begin();
   }
   session.on("drop", dropped);
+  session.on("message", ({ type, body }) => {
+    if (type === "holdfast.announcement") tell(String(body.text));
+  });
   session.on("resume", resumed);
   session.on("close", (error) => ended(`The session has ended: ${error.message}`));
   const seat = session.roomAs<ArenaMessages>();

@@ -3,19 +3,20 @@
 import asyncio
 from typing import Any
 
-from litestar import Response, delete, get, put
+from litestar import Response, delete, get, post, put
 from litestar.di import NamedDependency
+from litestar.params import JSONBody
 from msgspec import UNSET
 
 from holdfast.http.api import Scope
-from holdfast.http.bodies import EventQuery, Health, PacketQuery, PacketTargetList
+from holdfast.http.bodies import EventQuery, Health, NewNodeBroadcast, PacketQuery, PacketTargetList
 from holdfast.http.docs import SECURITY_POLICY
 from holdfast.http.errors import ProblemError
 from holdfast.http.requests import ApiRequest, context_of
 from holdfast.http.responses import EVENT_STREAM, EventAnswer, EventStream
 from holdfast.http.routes.shared import AssetPath, LastEventId, Server, TargetPath, number_in, route
 from holdfast.http.static import HEADERS
-from holdfast.schemas.node import NodeInfo, OverviewInfo, PacketTarget, SettingsInfo
+from holdfast.schemas.node import NodeBroadcastInfo, NodeInfo, OverviewInfo, PacketTarget, SettingsInfo
 
 # Every Prometheus reads this version, whatever it asks for. Litestar adds the charset.
 _PROMETHEUS = "text/plain; version=0.0.4"
@@ -26,6 +27,23 @@ _PACKET_LOG = "/v1/packet-log"
 async def get_node(server: Server) -> NodeInfo:
     """How full it is, and whether it takes new rooms."""
     return server.health.info()
+
+
+@route(
+    *(post, "/v1/broadcast", "node", "Send a message to everybody", Scope.ADMIN),
+    *("not_found", "throttled"),
+    example={"text": "The server restarts in 5 minutes."},
+    status_code=200,
+)
+async def broadcast_to_node(server: Server, data: JSONBody[NewNodeBroadcast]) -> NodeBroadcastInfo:
+    """To every session, connected or held, with or without a seat: reliably, and beside the messages of rooms.
+
+    The game's clients hear it if they read the messages of their session.
+    """
+    sent = server.sessions.broadcast(
+        text=data.text, message_type=data.type, body=data.body, role=data.role, kind=data.kind
+    )
+    return NodeBroadcastInfo(sent)
 
 
 @route(

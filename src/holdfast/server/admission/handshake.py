@@ -6,7 +6,7 @@ from holdfast.core.channel import Channel
 from holdfast.core.connection import ConnectionState
 from holdfast.core.errors import ProtocolError
 from holdfast.core.reasons import Reason
-from holdfast.core.session import Session
+from holdfast.core.session import Session, known_features
 from holdfast.core.tokens import LINEAGE_BYTES, TOKEN_BYTES, Verdict, printable
 from holdfast.schemas.events import Resumed, TokenReused
 from holdfast.schemas.frames import Hello, Outcome, Position, Resume
@@ -121,6 +121,7 @@ class Resumer:
                 # The game's drop handler ended the session.
                 return
         session.resumes += 1
+        session.speaks_with(connection.features)
         knows_more = self._knows_more(connection, session, resume)
         replayed, lost = self._continue_channels(session, resume.positions, knows_more=knows_more)
         session.replayed += replayed
@@ -245,6 +246,7 @@ class Handshake:
             # Before any check: verifying a password takes time.
             connection.close(Reason.BANNED, ban_message(ban))
             return
+        connection.features = known_features(hello.features)
         if hello.resume is not None:
             if self._resumer.resume(connection, hello.resume):
                 return

@@ -315,6 +315,7 @@ class SignIn:
         connection = attempt.connection
         session = self._maker.make(identity, name)
         session.codec = connection.codec
+        session.speaks_with(connection.features)
         token = session.tokens.issue(self._random.randbytes(TOKEN_BYTES))
         self._lifecycle.registry.attach(session, connection, self._clock.now())
         self._lifecycle.quota.take(session, connection.address)

@@ -106,6 +106,7 @@ class LiveConnection(Connection):
         "allowed_bytes",
         "backlog",
         "codec",
+        "features",
         "is_confirmed",
         "portion_max",
         "session",
@@ -126,6 +127,8 @@ class LiveConnection(Connection):
         self._decode = self.codec.from_client
         self._encode = self.codec.encode
         self.session: Session | None = None
+        self.features: tuple[str, ...] = ()
+        """What the client's hello said it can do, as far as this server knows it."""
         self._on_frame = self._HANDLERS[self.state]
         self.tap: Sink | None = None
         # From the client
@@ -279,6 +282,7 @@ class LiveConnection(Connection):
         channel = session.channel
         seat = session.seat
         if channel is None or seat is None or frame.channel != channel.number:
+            self._check_direction(session, frame)
             # Sent before the client knew that its seat was freed: the last message of the stream tells it. The
             # acknowledgement still counts, or the window would never open for that last message.
             if not session.was_opened(frame.channel):
@@ -303,6 +307,11 @@ class LiveConnection(Connection):
         else:
             self._counters.duplicates_ignored += 1
 
+    def _check_direction(self, session: Session, frame: Data | Latest) -> None:
+        own = session.own_channel
+        if own is not None and frame.channel == own.number:
+            raise ProtocolError("a session's own channel is from the server to the client: join a room to send")
+
     def _check_window(self, waiting_bytes: int, channel: Channel, frame: Data) -> None:
         # A resume repeats messages that already wait: only new ones add to them.
         if waiting_bytes >= self._limits.window_bytes_max and frame.seq > channel.accepted:
@@ -316,6 +325,8 @@ class LiveConnection(Connection):
             session.last_active_at = self.heard_at
             if self._services.allows_latest(self):
                 seat.room.deliver_latest(seat, frame)
+        else:
+            self._check_direction(session, frame)
 
     def _on_ack(self, frame: Ack | Pong | Data) -> None:
         session = self.session

@@ -21,7 +21,8 @@ from holdfast.logs import get_logger
 from holdfast.observability.metrics import Metrics
 from holdfast.schemas.events import RoomReleased
 from holdfast.server.context import Context
-from holdfast.server.durability.room_writer import RoomWriter
+from holdfast.server.durability.gated_turns import CurrentTurn
+from holdfast.server.durability.room_writer import RoomWriter, SavedSend
 from holdfast.server.durability.session_writers import SessionWriter, SessionWriters
 from holdfast.server.sessions import SessionLifecycle
 from holdfast.stores.port import ABSENT, Broken, Entry, RevisionConflict, Store, Unavailable, Unknown, Write
@@ -112,6 +113,9 @@ class Committer:
         self.sessions = SessionWriters(
             context.clock, lifecycle, store_patience_s=limits.store_patience_s, save=self._save_session
         )
+        self.current_turn = CurrentTurn()
+        self._discarded: list[SavedSend] = []
+        """Messages to sessions that nobody needs in the store any more."""
         self.is_failing = False
         """The store has refused for so long that durable rooms stand still."""
         self._rooms: dict[RoomWriter, None] = {}
@@ -190,6 +194,16 @@ class Committer:
             self.mark(home)
         self._schedule()
 
+    def consumed(self, session: Session, send: SavedSend) -> None:
+        """The session has these messages: its record will have them, and they are deleted in the same batch."""
+        if not self.sessions.consumed(session, send):
+            self.discard(send)
+
+    def discard(self, send: SavedSend) -> None:
+        """Delete messages to a session that is gone, or does not outlive this process."""
+        self._discarded.append(send)
+        self._schedule()
+
     def saved(self, room: RoomWriter) -> asyncio.Future[None]:
         """Save a room as it is; done when the store has it."""
         done = self._loop.create_future()
@@ -249,6 +263,9 @@ class Committer:
         batches: list[PendingBatch] = []
         of_room: dict[RoomWriter, PendingBatch] = {}
         size = 0
+        if self._discarded:
+            batches.append(PendingBatch(None, [Write(send.key, None, send.revision) for send in self._discarded]))
+            self._discarded.clear()
         for room in list(self._dirty_rooms):
             if not room.is_at_rest:
                 # Otherwise turn could follow turn without any of them being saved.
@@ -295,7 +312,7 @@ class Committer:
         self._metrics.commit.observe(self._now() - began_at)
         self._metrics.commit_batches.observe(count)
         self._in_flight = None
-        if self._dirty_rooms or self.sessions.dirty:
+        if self._dirty_rooms or self.sessions.dirty or self._discarded:
             self._schedule()
         self._check_all_saved()
 
@@ -461,7 +478,7 @@ class Committer:
 
     @property
     def _is_behind(self) -> bool:
-        return bool(self._dirty_rooms or self.sessions.dirty or self._in_flight)
+        return bool(self._dirty_rooms or self.sessions.dirty or self._discarded or self._in_flight)
 
     def _check_all_saved(self) -> None:
         if self._all_saved is not None and not self._all_saved.done() and not self._is_behind:

@@ -13,14 +13,17 @@ from holdfast.core.channel import Channel
 from holdfast.core.errors import Throttled
 from holdfast.core.room import Room, context_of
 from holdfast.core.session import Player, Seat, Session
+from holdfast.observability.metrics import TurnMeter
 from holdfast.schemas.room import EffectRecord
 from holdfast.server.durability.committer import Committer
 from holdfast.server.durability.gate import GatedOutlet
+from holdfast.server.durability.gated_turns import GatedTurns
 from holdfast.server.durability.room_writer import RoomWriter, WriterContext
 from holdfast.server.rooms.outlet import ChannelOutlet
 from holdfast.server.rooms.persistence import Follow, Persistence
 from holdfast.server.rooms.runner import RoomRunner
 from holdfast.server.rooms.services import RoomServices
+from holdfast.server.rooms.turns import Turns
 
 
 class StorePersistence(Persistence):
@@ -39,9 +42,17 @@ class StorePersistence(Persistence):
         # One bound method for all outlets.
         self._when_staged = self._staged
 
+    def make_turns(self, meter: TurnMeter) -> Turns:
+        context = self._services.context
+        turns = GatedTurns(context.clock.loop, meter, turn_s=context.limits.turn_s)
+        turns.current = self._committer.current_turn
+        return turns
+
     def attach(self, runner: RoomRunner, context: WriterContext) -> None:
         self.runner = runner
         self.writer = RoomWriter(context, runner)
+        if isinstance(runner.turns, GatedTurns) and self.writer.checkpoint_s is None:
+            runner.turns.writer = self.writer
         runner.turns.turn_ended = partial(self._committer.turn_ended, self.writer)
         self._committer.add(self.writer)
 

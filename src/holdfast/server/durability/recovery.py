@@ -17,10 +17,12 @@ from holdfast.core.records import (
     SERVER,
     Unreadable,
     decode_effect,
+    decode_send,
     decode_session,
     restored_channel,
     restored_session,
     room_key,
+    sends_key,
     session_key,
 )
 from holdfast.core.room import Room
@@ -36,6 +38,7 @@ from holdfast.server.context import Context
 from holdfast.server.directory.directory import Directory
 from holdfast.server.durability.committer import Committer, FencedRoom
 from holdfast.server.durability.persistence import StorePersistence, restored_arguments
+from holdfast.server.durability.room_writer import Messages, SavedSend
 from holdfast.server.durability.saved_room import PendingRecords, SavedRoom, read_room, read_seats, room_id_of
 from holdfast.server.rooms.effects import Outbox
 from holdfast.server.rooms.runner import RoomRunner
@@ -67,9 +70,10 @@ class Recovery:
         lifecycle: SessionLifecycle,
         outbox: Outbox,
         last_sign_out: Callable[[], int],
+        hand_over: Callable[[Session, Messages, SavedSend], None],
     ) -> None:
         """`make_room` takes the position from which a room's random numbers continue; `last_sign_out` is the number of
-        the latest sign-out.
+        the latest sign-out; `hand_over` gives a session messages that are not in its record yet.
         """
         self._clock = context.clock
         self._limits = context.limits
@@ -83,6 +87,7 @@ class Recovery:
         self._lifecycle = lifecycle
         self._outbox = outbox
         self._last_sign_out = last_sign_out
+        self._hand_over = hand_over
         self._pending = PendingRecords()
         self._effects: list[Entry] = []
         self._background: asyncio.Task[None] | None = None
@@ -100,21 +105,23 @@ class Recovery:
     async def recover(self, pace: Pace) -> None:
         """Restore what the store has: now, or as it is needed."""
         pending = self._pending
-        pending.rooms, pending.sessions, self._effects = await self._read_all()
+        pending.rooms, pending.sessions, self._effects, sends = await self._read_all()
+        pending.add_sends(sends)
         if pace == "eager":
             while pending:
                 self._restore_next()
+            self._discard_sends()
             self._directory.sort_by_age()
         else:
             self._restore_when_asked(pending.rooms, pending.sessions)
 
-    async def _read_all(self) -> tuple[dict[str, list[Entry]], dict[str, Entry], list[Entry]]:
+    async def _read_all(self) -> tuple[dict[str, list[Entry]], dict[str, Entry], list[Entry], list[Entry]]:
         store = self._committer.store
         sessions = {entry.key.partition("/")[2]: entry for entry in await store.list("session/")}
         rooms: dict[str, list[Entry]] = {}
         for entry in await store.list("room/"):
             rooms.setdefault(room_id_of(entry), []).append(entry)
-        return rooms, sessions, await store.list("effect/")
+        return rooms, sessions, await store.list("effect/"), await store.list("send/")
 
     def _restore_when_asked(self, rooms: dict[str, list[Entry]], sessions: dict[str, Entry]) -> None:
         """Restore these when they are asked for, the others over time."""
@@ -133,6 +140,7 @@ class Recovery:
             self._restore_next()
             await asyncio.sleep(_LAZY_PAUSE_S)
         self._pending.clear_index()
+        self._discard_sends()
 
     def _restore_next(self) -> None:
         if self._pending.rooms:
@@ -189,6 +197,7 @@ class Recovery:
                 seats = read_seats(entries)[1] if entries else []
                 wanted = dict.fromkeys([*session_ids, *(seat.session for seat in seats if seat.session)])
                 sessions = [(each, await store.get(session_key(each))) for each in wanted]
+                sends = [send for each in wanted for send in await store.list(sends_key(each))]
                 break
             except (Unavailable, Unknown):
                 continue
@@ -201,6 +210,7 @@ class Recovery:
             if entry is not None and self._lifecycle.registry.get(session_id) is None:
                 self._pending.sessions[session_id] = entry
                 self._elsewhere.pop(session_id, None)
+        self._pending.add_sends([each for each in sends if each.key.split("/")[1] in self._pending.sessions])
         self.restore_room(room_id)
         for session_id in wanted:
             self.restore_session(session_id)
@@ -218,7 +228,7 @@ class Recovery:
         try:
             if not await self._committer.store.reclaim():
                 return
-            rooms, sessions, effects = await self._read_all()
+            rooms, sessions, effects, sends = await self._read_all()
         except Broken as error:
             self._committer.broken(error)
             return
@@ -230,6 +240,7 @@ class Recovery:
         sessions = {each: entry for each, entry in sessions.items() if self._lifecycle.registry.get(each) is None}
         self._pending.rooms |= rooms
         self._pending.sessions |= sessions
+        self._pending.add_sends([each for each in sends if each.key.split("/")[1] in sessions])
         # The effects of our own rooms are being carried out already.
         self._effects = [entry for entry in effects if room_id_of(entry) in rooms]
         self.resume_effects()
@@ -428,6 +439,17 @@ class Recovery:
         self._lifecycle.restore(session)
         return session
 
+    def _resume_send(self, session: Session, entry: Entry) -> None:
+        self._hand_over(session, decode_send(entry.value).messages, SavedSend(entry.key, entry.revision))
+
+    def _discard_sends(self) -> None:
+        """All sessions are restored: nobody waits for the other messages."""
+        sends, self._pending.sends = self._pending.sends, {}
+        for session_id, entries in sends.items():
+            if session_key(session_id) not in self.set_aside:
+                for entry in entries:
+                    self._committer.discard(SavedSend(entry.key, entry.revision))
+
     def _tell(self, session: Session, room_id: str) -> None:
         self._publish(
             Restored(
@@ -440,5 +462,7 @@ class Recovery:
         )
 
     def _session_restored(self, session: Session) -> None:
+        for send in self._pending.sends.pop(session.id, ()):
+            self._guarded(send.key, self._resume_send, session, send)
         for heard in self.on_session:
             heard(session)

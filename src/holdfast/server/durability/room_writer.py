@@ -3,15 +3,16 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Raw
 
-from holdfast.core.errors import Failed, NotFound, Refused
+from holdfast.core.channel import MESSAGE_OVERHEAD_BYTES
+from holdfast.core.errors import Failed, NotFound, Refused, Throttled
 from holdfast.core.limits import Limits
 from holdfast.core.listed_room import room_record
-from holdfast.core.records import digest, encode, encode_listed, room_key
+from holdfast.core.records import digest, encode, encode_listed, room_key, sends_key
 from holdfast.core.room import player_data_type
 from holdfast.core.saved_types import saved_type, state_reader, unsavable_field
 from holdfast.core.session import Seat, Session
@@ -19,6 +20,7 @@ from holdfast.logs import get_logger
 from holdfast.observability.metrics import Metrics
 from holdfast.schemas.player import SeatRecord
 from holdfast.schemas.room import EffectRecord, RoomRecord
+from holdfast.schemas.session import SendRecord
 from holdfast.server.context import Clock
 from holdfast.server.durability.gate import GatedOutlet
 from holdfast.server.durability.record_parts import PartChanges, RecordLists, RecordParts
@@ -40,6 +42,17 @@ _LARGE_SEAT_BYTES = 1024
 _SEAT_ARRAY = bytes([0x90 + len(SeatRecord.__struct_fields__)])
 
 
+Messages = list[tuple[str, bytes]]
+"""Encoded messages, each with its wire name."""
+
+
+class SavedSend(NamedTuple):
+    """Messages to a session as they are in the store, until the session's own record has them."""
+
+    key: str
+    revision: int
+
+
 @dataclass(frozen=True, slots=True)
 class WriterContext:
     """What all room writers of a server share."""
@@ -51,10 +64,26 @@ class WriterContext:
     """Names this start of the server, and no other."""
     start_effect: Callable[[str, EffectRecord, int], None]
     """Carries out an effect that was saved under this key, at this revision."""
+    is_saved: Callable[[Session], bool]
+    """Whether a session outlives this process."""
+    hand_over: Callable[[Session, Messages, SavedSend | None], None]
+    """Gives messages of a saved turn to a session; with their place in the store, if the session is saved too."""
+
+
+class _Sends:
+    """Messages to sessions from turns that are not saved yet."""
+
+    __slots__ = ("messages", "size")
+
+    def __init__(self) -> None:
+        self.messages: dict[Session, Messages] = {}
+        self.size = 0
 
 
 class RoomWriter:
     """Writes one room."""
+
+    _sends: _Sends | None = None
 
     def __init__(self, context: WriterContext, runner: RoomRunner) -> None:
         self._context = context
@@ -134,6 +163,20 @@ class RoomWriter:
             self._waiting_since = self._clock.now()
         self._waiting.append(outlet)
 
+    def send(self, session: Session, name: str, body: bytes) -> None:
+        """The turn that is being taken sends a message to a session: it leaves once the turn is saved."""
+        sends = self._sends
+        if sends is None:
+            sends = self._sends = _Sends()
+        size = sends.size + len(body) + MESSAGE_OVERHEAD_BYTES
+        if size > self._context.limits.sends_waiting_bytes_max:
+            raise Throttled(
+                f"messages to sessions of {sends.size} bytes wait until this room is saved; "
+                "raise Limits.sends_waiting_bytes_max"
+            )
+        sends.size = size
+        sends.messages.setdefault(session, []).append((name, body))
+
     def pause(self) -> None:
         """Take no further turn before the room was cut."""
         self._is_paused = True
@@ -165,12 +208,29 @@ class RoomWriter:
         for position, effect in enumerate(self.effects):
             pending.effects[f"effect/{self.room_id}/{number}.{position}"] = effect
         self.effects.clear()
+        pending.sends = self._cut_sends(number)
         self._pending = pending
         return [
             # A room that ends before it was ever saved has no record to delete.
             *([Write(self._key, pending.record, self.revision)] if pending.record or self.revision != ABSENT else []),
             *self._parts.writes(pending.parts),
             *(Write(key, encode(effect), ABSENT) for key, effect in pending.effects.items()),
+            *(
+                Write(key, encode(SendRecord(session.id, messages)), ABSENT)
+                for session, messages, key in pending.sends
+                if key
+            ),
+        ]
+
+    def _cut_sends(self, number: str) -> list[tuple[Session, Messages, str]]:
+        """With a key for those that must not be lost in a crash before the session's own record has them."""
+        if self._sends is None:
+            return []
+        sends, self._sends = self._sends.messages, None
+        is_saved = self._context.is_saved
+        return [
+            (session, messages, f"{sends_key(session.id)}{self.room_id}.{number}" if is_saved(session) else "")
+            for session, messages in sends.items()
         ]
 
     def _cut_outlets(self) -> None:
@@ -203,6 +263,8 @@ class RoomWriter:
             self._context.metrics.gate_wait.observe(self._clock.now() - self._leaving_since)
         for outlet in leaving:
             outlet.release()
+        for session, messages, key in pending.sends:
+            self._context.hand_over(session, messages, SavedSend(key, next(ahead)) if key else None)
         waiters, self._leaving_waiters = self._leaving_waiters, []
         for waiter in waiters:
             settle(waiter, None)
@@ -329,6 +391,7 @@ class _Pending(msgspec.Struct):
     record: bytes | None = None
     """None: it is deleted."""
     effects: dict[str, EffectRecord] = {}
+    sends: list[tuple[Session, Messages, str]] = []
 
 
 def settle(waiter: asyncio.Future[None], error: Refused | None) -> None:

@@ -29,6 +29,8 @@ class PendingRecords:
     def __init__(self) -> None:
         self.rooms: dict[str, list[Entry]] = {}
         self.sessions: dict[str, Entry] = {}
+        self.sends: dict[str, list[Entry]] = {}
+        """Messages to sessions that are not in their records yet, by session."""
         self._rooms_of: dict[str, list[str]] = {}
         """The rooms in which a player has a seat or a reservation."""
         self._sessions_of: dict[str, list[str]] = {}
@@ -47,6 +49,11 @@ class PendingRecords:
         except Unreadable:
             return
         self._sessions_of.setdefault(player_id, []).append(session_id)
+
+    def add_sends(self, entries: list[Entry]) -> None:
+        # Revisions grow: each session gets its messages in the order in which they were saved.
+        for entry in sorted(entries, key=lambda entry: entry.revision):
+            self.sends.setdefault(entry.key.split("/")[1], []).append(entry)
 
     def take_rooms_of(self, player_id: str) -> list[str]:
         """The indexed rooms of a player; the next call does not find them."""

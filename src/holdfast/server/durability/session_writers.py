@@ -12,8 +12,10 @@ from holdfast.core.outlet import Outlet
 from holdfast.core.reasons import Reason
 from holdfast.core.records import channel_record, encode, session_key, session_record
 from holdfast.core.session import Session
+from holdfast.schemas.session import ChannelRecord
 from holdfast.server.context import Clock
-from holdfast.server.durability.room_writer import RoomWriter, settle
+from holdfast.server.durability.gate import GatedOutlet
+from holdfast.server.durability.room_writer import RoomWriter, SavedSend, settle
 from holdfast.server.sessions import SessionLifecycle
 from holdfast.stores.port import ABSENT, Write
 
@@ -27,6 +29,7 @@ class SessionWriter:
     __slots__ = (
         "_closing",
         "_leaving",
+        "consumed",
         "held",
         "home",
         "is_ended",
@@ -54,6 +57,8 @@ class SessionWriter:
         """Called once the end of the session is saved, or with the reason why it never will be."""
         self._closing: tuple[tuple[Channel, Outlet], ...] = ()
         """The channels of former seats whose last messages are not acknowledged."""
+        self.consumed: tuple[SavedSend, ...] = ()
+        """Messages to the session that the next record has: they are deleted where they were until then."""
 
     def cut(self) -> list[Write]:
         key = session_key(self.session.id)
@@ -62,9 +67,11 @@ class SessionWriter:
         if self.is_ended or not self.is_joining:
             self._leaving, self.held = self.held, None
         self.is_gone = self.is_ended
-        if self.is_ended:
-            return [Write(key, None, self.revision)] if self.revision != ABSENT else []
         session = self.session
+        consumed, self.consumed = [Write(send.key, None, send.revision) for send in self.consumed], ()
+        inbox = self._cut_inbox()
+        if self.is_ended:
+            return [*([Write(key, None, self.revision)] if self.revision != ABSENT else []), *consumed]
         self._closing = tuple(each for each in self._closing if each[0] in session.closing)
         room_id = self.home.room_id if self.home is not None and self.home.has_seat_of(session) else ""
         if session.seat is None:
@@ -75,7 +82,14 @@ class SessionWriter:
             for channel in session.closing
             if (record := outlets[channel].record() if channel in outlets else channel_record(channel)) is not None
         ]
-        return [Write(key, encode(session_record(session, room_id, closing)), self.revision)]
+        return [Write(key, encode(session_record(session, room_id, closing, inbox)), self.revision), *consumed]
+
+    def _cut_inbox(self) -> ChannelRecord | None:
+        session = self.session
+        if isinstance(session.inbox, GatedOutlet):
+            session.inbox.cut()
+            return session.inbox.record()
+        return channel_record(session.own_channel) if session.own_channel is not None else None
 
     @property
     def is_joining(self) -> bool:
@@ -90,6 +104,8 @@ class SessionWriter:
     def committed(self, revision: int) -> None:
         """The store has it: write to its connection again."""
         self.revision = revision
+        if isinstance(self.session.inbox, GatedOutlet):
+            self.session.inbox.release()
         leaving, self._leaving = self._leaving, None
         if leaving is not None:
             leaving.release()
@@ -188,6 +204,14 @@ class SessionWriters:
         self.ended(session)
         # The client hears of the seat once that is done.
         self.hold(session)
+
+    def consumed(self, session: Session, send: SavedSend) -> bool:
+        """The session has messages that are saved elsewhere; False if it is not durable."""
+        writer = self._writers.get(session)
+        if writer is not None:
+            writer.consumed += (send,)
+            self._mark(writer, None)
+        return writer is not None
 
     def unseated(self, session: Session, outlet: Outlet) -> None:
         """The session has lost a seat, whose outlet may have messages that wait for a commit."""

@@ -181,7 +181,7 @@ class RoomOperations:
     async def broadcast(self, room_id: str, message_type: str, body: Mapping[str, Any]) -> int:
         """Send a message to all players of a room, as a turn of the room; returns the number of players."""
         runner = self._running(room_id)
-        message = _message(message_type, body)
+        message = untyped_message(message_type, body)
         await runner.call(runner.room.broadcast, message)
         await runner.persistence.saved()
         return len(runner.seats.occupied)
@@ -236,7 +236,7 @@ def _as_text(value: Any) -> Any:
     return repr(value)[:_TEXT_CHARS_MAX]
 
 
-def _message(name: str, body: Mapping[str, Any]) -> Message:
+def untyped_message(name: str, body: Mapping[str, Any]) -> Message:
     """A message of any type, without a class for it."""
     if name.startswith(RESERVED):
         raise Invalid(f"type: names that begin with {RESERVED!r} are reserved")

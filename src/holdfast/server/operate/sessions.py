@@ -2,9 +2,10 @@
 
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from itertools import chain
-from typing import TypeVar
+from typing import Any, TypeVar
 
-from holdfast.core.errors import NotFound, Throttled
+from holdfast.core.errors import Invalid, NotFound, Throttled
+from holdfast.core.messages import Announcement
 from holdfast.core.names import skeleton
 from holdfast.core.reasons import Reason
 from holdfast.core.records import describe_session
@@ -16,6 +17,7 @@ from holdfast.identity.tickets import Tickets
 from holdfast.observability.explain import describe, explain
 from holdfast.observability.timeline import Timelines
 from holdfast.schemas.account import AccountInfo, TicketInfo
+from holdfast.schemas.frames import sentence
 from holdfast.schemas.player import PlayerInfo, PlayerPage
 from holdfast.schemas.projection import project
 from holdfast.schemas.role import RolePage
@@ -24,7 +26,8 @@ from holdfast.server.admission.access import Access
 from holdfast.server.admission.sign_in import store_busy
 from holdfast.server.context import Context, page_of
 from holdfast.server.directory.directory import Directory
-from holdfast.server.operate.rooms import until_saved
+from holdfast.server.operate.rooms import until_saved, untyped_message
+from holdfast.server.session_messages import SessionMessages
 from holdfast.server.sessions import SessionLifecycle, StoredSessions
 from holdfast.stores.port import StoreError
 
@@ -42,6 +45,7 @@ class SessionOperations:
         timelines: Timelines,
         *,
         saved_end: Callable[[Session], Awaitable[None] | None],
+        messages: SessionMessages,
     ) -> None:
         """`saved_end` returns the wait until an end is saved, if it is saved at all."""
         self._now = context.clock.now
@@ -51,6 +55,7 @@ class SessionOperations:
         self._stored = stored
         self._timelines = timelines
         self._saved_end = saved_end
+        self._messages = messages
 
     def list(self, *, player: str = "", status: str = "", search: str = "", limit: int, cursor: str) -> SessionPage:
         """The sessions that match all filters, in the order of their ids; `search` matches a part of an id or name."""
@@ -80,6 +85,18 @@ class SessionOperations:
         if session is None:
             raise NotFound(f"there is no session {session_id!r}; it may have ended")
         session.disconnect(reason or "an operator closed this connection")
+
+    def broadcast(
+        self, *, text: str = "", message_type: str = "", body: Mapping[str, Any] | None = None, role: str, kind: str
+    ) -> int:
+        """Send a text or a message to all sessions, or to those with a role or a seat in a kind of room; returns how
+        many they are."""
+        if bool(text.strip()) is bool(message_type):
+            raise Invalid("give either a text, or the type of a message and its body")
+        if body and not message_type:
+            raise Invalid("body: a text has none; give the type of a message")
+        message = Announcement(sentence(text)) if text else untyped_message(message_type, body or {})
+        return self._messages.broadcast(message, role=role, kind=kind)
 
     def timeline(self, session_id: str) -> TimelineInfo:
         """What happened to a session, and why; also for one that ended recently."""

@@ -22,6 +22,14 @@ class OutletOptions:
     """Called when more piles up for a client than may be kept."""
 
 
+def too_large(name: str, body: bytes, bytes_max: int) -> Invalid:
+    """The refusal of a message that no payload can carry."""
+    return Invalid(
+        f"a {name!r} of {len(body)} bytes is more than the {bytes_max} that fit in a payload: "
+        "send it in parts, or raise Limits.payload_bytes_max on both ends"
+    )
+
+
 class ChannelOutlet:
     """The outlet of a client's seat: its session's codec and its channel."""
 
@@ -114,10 +122,7 @@ class ChannelOutlet:
             connection.wake()
 
     def _too_large(self, name: str, body: bytes) -> Invalid:
-        return Invalid(
-            f"a {name!r} of {len(body)} bytes is more than the {self._options.body_bytes_max} that fit in a payload: "
-            "send it in parts, or raise Limits.payload_bytes_max on both ends"
-        )
+        return too_large(name, body, self._options.body_bytes_max)
 
 
 class SilentOutlet:

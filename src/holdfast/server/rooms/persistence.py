@@ -6,10 +6,12 @@ from typing import Any
 from holdfast.core.channel import Channel
 from holdfast.core.session import Seat, Session
 from holdfast.core.tokens import printable
+from holdfast.observability.metrics import TurnMeter
 from holdfast.schemas.frames import FRAME_HEAD_BYTES
 from holdfast.schemas.room import EffectRecord
 from holdfast.server.rooms.outlet import ChannelOutlet, OutletOptions
 from holdfast.server.rooms.services import RoomServices
+from holdfast.server.rooms.turns import Turns
 
 _EFFECT_ID_BYTES = 9
 
@@ -30,6 +32,11 @@ class Persistence:
         self._services = services
         body_bytes_max = services.context.limits.payload_bytes_max - FRAME_HEAD_BYTES
         self._options = OutletOptions(body_bytes_max, services.lifecycle.overflowed)
+
+    def make_turns(self, meter: TurnMeter) -> Turns:
+        """The turns of a new room."""
+        context = self._services.context
+        return Turns(context.clock.loop, meter, turn_s=context.limits.turn_s)
 
     @property
     def is_stalled(self) -> bool:

@@ -36,7 +36,7 @@ from holdfast.server.rooms.persistence import Persistence
 from holdfast.server.rooms.reservations import Reservations
 from holdfast.server.rooms.services import RoomServices
 from holdfast.server.rooms.timers import EmptyTimer, RoomTimers
-from holdfast.server.rooms.turns import RoomGone, Turns
+from holdfast.server.rooms.turns import RoomGone
 
 OutletOf = Callable[[Session], Outlet]
 
@@ -84,7 +84,7 @@ class RoomRunner:
         self._now = services.context.clock.now
         self._publish = services.context.publish
         self.limits: Limits = services.context.limits
-        self.turns = Turns(services.context.clock.loop, services.turn_meter(room_type.kind), turn_s=self.limits.turn_s)
+        self.turns = persistence.make_turns(services.turn_meter(room_type.kind))
         self.context = context = RoomContext(
             room_id, self.limits, random, listed=self.listed, make_commands=self._make_commands
         )

@@ -1,5 +1,6 @@
 // The node at a glance: live numbers, and the latest events.
 
+import { askToBroadcast } from "../actions";
 import type { Overview } from "../api";
 import type { Sample } from "../numbers";
 import type { Page } from "../page";
@@ -56,10 +57,11 @@ export const overview: Page = (root, _, shared) => {
     ),
     chart("Event loop lag, 99 %", [["lag", "bad", "lag99"]], took),
   ];
+  const kinds = (): string[] => Object.keys(shared.history.last?.rooms ?? {}).sort();
   const outcomes = h("div");
   const events = h("div");
   root.append(
-    heading("Overview"),
+    heading("Overview", h("button", { onclick: () => askToBroadcast(kinds()) }, "Message everybody")),
     health,
     numbers,
     h("div", { class: "charts" }, ...charts.map((each) => each.chart.element)),

@@ -90,6 +90,7 @@ export class TestPlayer {
     const { session, room } = this;
     room.on("*", (body, type) => this.show("out", type, body));
     room.on("holdfast.left", ({ reason, message }) => this.over(`The seat was freed: ${words(reason)}. ${message}`));
+    session.on("message", ({ type, body }) => this.show("out", type, body));
     session.on("drop", ({ reason }) => {
       fill(this.status, badge("disconnected"));
       this.note(`Connection lost (${words(reason)}).`);
