@@ -28,6 +28,7 @@ from holdfast.core.errors import (
     Throttled,
     WrongPassword,
 )
+from holdfast.core.groups import Group
 from holdfast.core.handlers import on
 from holdfast.core.limits import Limits
 from holdfast.core.messages import (
@@ -78,6 +79,7 @@ __all__ = [
     "Effect",
     "Expired",
     "Failed",
+    "Group",
     "HoldfastError",
     "HostChanged",
     "HttpApi",

@@ -73,7 +73,8 @@ class Mine(Room[Miner]):
     def on_join(self, player: Player[Miner]) -> None:
         self.own(player, f"pick of {player.id}")
         player.data.marks[3] = "cave"
-        self.after(1000.0, self.ring, player, {5: "five"})
+        self.every(1000.0, self.ring, player, {5: "five"}, name="bell")
+        self.group("deep").add(player)
         self.start()
         self.lock()
 
@@ -107,7 +108,8 @@ class Picture(msgspec.Struct):
     chunks: dict[str, list[int]]
     players: list[tuple[str, Miner, Any]]
     lamp: bool
-    timers: list[tuple[str, Any]]
+    timers: list[tuple[str, Any, str, float]]
+    groups: dict[str, list[str]]
     random: list[float]
 
     @classmethod
@@ -123,7 +125,11 @@ class Picture(msgspec.Struct):
             chunks=dict(room.state.chunks),
             players=[(player.id, player.data, player.owned) for player in room.players],
             lamp="lamp" in room.objects and room.owner_of("lamp") is None,
-            timers=[(timer.method, timer.arguments[1]) for timer in server.rooms.runner(room.id).timers.pending],
+            timers=[
+                (timer.method, timer.arguments[1], timer.name, timer.every_s)
+                for timer in server.rooms.runner(room.id).timers.pending
+            ],
+            groups={name: [player.id for player in group] for name, group in room.groups.items()},
             random=[room.random.random() for _ in range(3)],
         )
         room.random.setstate(dice)
@@ -302,6 +308,8 @@ async def test_the_file_can_be_read_by_a_person_and_holds_no_secrets(tmp_path: P
     assert player["stream"]["applied"] == 1
     [timer] = found["timers"]
     assert timer["arguments"] == [{"player": played.player_id}, {"value": {"$map": [[5, "five"]]}}]
+    assert (timer["name"], timer["every_s"]) == ("bell", 1000.0)
+    assert player["groups"] == ["deep"]
     [session] = await stored(tmp_path / "game.db", "session/")
     assert session.key.partition("/")[2] not in text
     assert played.credential not in text

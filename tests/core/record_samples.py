@@ -13,6 +13,7 @@ from holdfast.schemas.player import SeatRecord
 from holdfast.schemas.room import (
     CreationKey,
     EffectRecord,
+    GroupRecord,
     ListingRecord,
     ObjectsRecord,
     PasswordHash,
@@ -23,7 +24,7 @@ from holdfast.schemas.room import (
 from holdfast.schemas.session import ChannelRecord, Fork, Reached, SendRecord, SessionRecord, StandingRecord
 
 
-def listed(entry: SeatRecord | ObjectsRecord | TimerRecord) -> Raw:
+def listed(entry: SeatRecord | ObjectsRecord | TimerRecord | GroupRecord) -> Raw:
     """An entry as a room's record has it."""
     return Raw(encode_listed(entry))
 
@@ -59,7 +60,7 @@ seats = st.builds(
     rewound_s=st.none() | times,
     name=st.text(),
 )
-groups = st.builds(ObjectsRecord, number=numbers, owners=st.dictionaries(st.text(), numbers, max_size=3))
+buckets = st.builds(ObjectsRecord, number=numbers, owners=st.dictionaries(st.text(), numbers, max_size=3))
 timers = st.builds(
     TimerRecord,
     number=numbers,
@@ -69,6 +70,7 @@ timers = st.builds(
     name=st.text(),
     every_s=times,
 )
+groups = st.builds(GroupRecord, number=numbers, name=st.text(), seats=st.lists(numbers, max_size=3))
 listings = st.builds(
     ListingRecord,
     name=st.text(),
@@ -102,13 +104,14 @@ rooms = st.builds(
     state=raws,
     has_state_beside=st.booleans(),
     seats=st.lists(seats.map(listed), max_size=3),
-    objects=st.lists(groups.map(listed), max_size=3),
+    objects=st.lists(buckets.map(listed), max_size=3),
     timers=st.lists(timers.map(listed), max_size=2),
     parts=hashes,
     created_at=times,
     is_final=st.booleans(),
     listing=listings,
     clock=times,
+    groups=st.lists(groups.map(listed), max_size=2),
 )
 replies = st.tuples(numbers, st.none() | st.binary(max_size=40), st.none() | st.tuples(st.text(), st.text()))
 sessions = st.builds(
@@ -144,6 +147,7 @@ effects = st.builds(EffectRecord, name=st.text(), room=st.text(), payload=raws)
 CHANNEL = ChannelRecord(1, 2, 30, 40, [("said", b"\x81\xa4text\xa2hi"), ("said", b"\xc0")], is_finished=True)
 SEAT = SeatRecord("ada", "s-1", Raw(b"\x81\xa2hp\x64"), 4, CHANNEL, 2.5, "Ada (2)")
 OBJECTS = ObjectsRecord(9, {"sword": 4, "door": 0})
+GROUP = GroupRecord(3, "red", [4, 7])
 TIMER = TimerRecord(2, 5000.0, "explode", [("player", "ada"), ("value", 7)], "fuse", 2.5)
 LISTING = ListingRecord(
     name="the desert",
@@ -181,6 +185,7 @@ ROOM = RoomRecord(
     is_final=False,
     listing=LISTING,
     clock=4000.0,
+    groups=[listed(GROUP)],
 )
 SESSION = SessionRecord(
     player="ada",

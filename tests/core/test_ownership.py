@@ -272,24 +272,24 @@ def test_an_heir_may_get_more_than_they_could_take() -> None:
 # Groups, for whoever saves them
 
 
-def test_a_change_is_a_new_version_of_one_group() -> None:
+def test_a_change_is_a_new_version_of_one_bucket() -> None:
     objects: Ownership[Hero] = Ownership(Limits())
     ada = a_player("ada")
     for number in range(200):
         objects.own(None, f"thing {number}")
-    before = dict(objects.groups)
+    before = dict(objects.buckets)
 
     objects.own(ada, "thing 7")
 
-    (changed,) = [number for number, version in objects.groups if before[number] != version]
+    (changed,) = [number for number, version in objects.buckets if before[number] != version]
     assert objects.owners_in(changed)["thing 7"] is ada
     assert sum(len(objects.owners_in(number)) for number in before) == 200
 
 
-def test_a_group_without_objects_is_none() -> None:
+def test_a_bucket_without_objects_is_none() -> None:
     objects: Ownership[Hero] = Ownership(Limits())
     objects.own(None, "vase")
 
     objects.destroy("vase")
 
-    assert list(objects.groups) == []
+    assert list(objects.buckets) == []

@@ -20,13 +20,14 @@ from holdfast.core.records import (
     decode_session,
     decode_standing,
     encode,
+    groups_of,
     owners_of,
     seats_of,
     timers_of,
 )
 from holdfast.schemas.ban import BanRecord
 from holdfast.schemas.player import SeatRecord
-from holdfast.schemas.room import EffectRecord, ListingRecord, ObjectsRecord, RoomRecord, TimerRecord
+from holdfast.schemas.room import EffectRecord, GroupRecord, ListingRecord, ObjectsRecord, RoomRecord, TimerRecord
 from holdfast.schemas.session import SendRecord, SessionRecord, StandingRecord
 from tests.cases import every_case
 from tests.core.record_samples import (
@@ -41,6 +42,7 @@ from tests.core.record_samples import (
     STANDING,
     TIMER,
     bans,
+    buckets,
     effects,
     fields_of,
     groups,
@@ -105,15 +107,25 @@ def test_a_player_s_access_is_read_as_it_was_written(record: StandingRecord) -> 
     assert decode_standing(encode(record)) == record
 
 
-@given(seat=seats, group=groups, timer=timers)
+@given(seat=seats, bucket=buckets, timer=timers, group=groups)
 def test_the_entries_of_a_room_s_lists_are_read_as_they_were_written(
-    seat: SeatRecord, group: ObjectsRecord, timer: TimerRecord
+    seat: SeatRecord, bucket: ObjectsRecord, timer: TimerRecord, group: GroupRecord
 ) -> None:
-    room = msgspec.structs.replace(ROOM, seats=[listed(seat)], objects=[listed(group)], timers=[listed(timer)])
+    room = msgspec.structs.replace(
+        ROOM, seats=[listed(seat)], objects=[listed(bucket)], timers=[listed(timer)], groups=[listed(group)]
+    )
 
     assert [plain(each) for each in seats_of(room, KEY, {})] == [plain(seat)]
-    assert owners_of(room, KEY, {}) == group.owners
+    assert owners_of(room, KEY, {}) == bucket.owners
     assert timers_of(room, KEY, {}) == [timer]
+    assert groups_of(room, KEY, {}) == [group]
+
+
+def test_a_room_of_before_groups_has_none() -> None:
+    fields = fields_of(ROOM)
+    older = written(records.VERSION, fields[: ROOM.__struct_fields__.index("groups")])
+
+    assert groups_of(decode_room(older), KEY, {}) == []
 
 
 @each_record
@@ -157,8 +169,11 @@ def test_a_session_of_before_sign_outs_were_numbered_began_before_all_of_them() 
     assert session.replies == SESSION.replies
 
 
+LISTING_AT = RoomRecord.__struct_fields__.index("listing")
+
+
 def test_a_room_of_before_there_were_listings_has_an_empty_one() -> None:
-    older = written(records.VERSION, fields_of(ROOM)[:-2])
+    older = written(records.VERSION, fields_of(ROOM)[:LISTING_AT])
 
     room = decode_room(older)
 
@@ -169,7 +184,7 @@ def test_a_room_of_before_there_were_listings_has_an_empty_one() -> None:
 @every_case("fields", range(len(ListingRecord.__struct_fields__)))
 def test_a_listing_of_before_a_field_was_appended_has_its_default(fields: int) -> None:
     older = fields_of(ROOM)
-    older[-2] = older[-2][:fields]
+    older[LISTING_AT] = older[LISTING_AT][:fields]
 
     listing = decode_room(written(records.VERSION, older)).listing
 
@@ -225,7 +240,7 @@ def test_a_room_of_version_1_has_its_objects_timers_and_seats() -> None:
     first["seats"] = [["ada", "s-1", {"hp": 1}, ["sword", "bow"]], ["bob", "s-2", {}, ["axe"], fields_of(CHANNEL), 2.5]]
     first["objects"] = ["door"]
     first["timers"] = [[1060.0, "explode", [["value", 7]]], [1005.0, "ring", []]]
-    del first["clock"]
+    del first["clock"], first["groups"]
 
     room = decode_room(written(1, list(first.values())))
     older = decode_room(written(1, list(first.values())[:-1]))

@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.core.records import PARTS_NONE, Unreadable, decode_room, digest, encode
+from holdfast.core.records import PARTS_NONE, Unreadable, decode_room, digest, encode, groups_of
 from holdfast.core.room_file import NotARoom, Past, from_text, room_entries, room_file, to_text
 from holdfast.schemas.player import SeatRecord
 from holdfast.schemas.room import CreationKey, ListingFile, ListingRecord, PasswordHash, RoomFile, RoomRecord
@@ -36,7 +36,16 @@ FILE: dict[str, Any] = {
     "properties": {"map": "desert"},
     "state": {"score": {"$map": [[1, 10]]}, "seed": {"$bytes": "AP8="}},
     "parts": {"chunks": {"0,0": [1, 2, 3]}},
-    "players": [{"id": "ada", "data": {"hp": 100}, "owned": ["flag"], "stream": None, "name": "Ada"}],
+    "players": [
+        {
+            "id": "ada",
+            "data": {"hp": 100},
+            "owned": ["flag"],
+            "stream": None,
+            "name": "Ada",
+            "groups": ["red", "scouts"],
+        }
+    ],
     "objects": ["ball"],
     "timers": [
         {
@@ -154,6 +163,7 @@ def with_listing(**changes: Any) -> Callable[[dict[str, Any]], None]:
         (with_listing(password="sesame"), "listing: .* unknown field `password`"),
         (with_listing(reservations=[{"player": "bob", "until": "soon"}]), "RFC3339 encoded datetime"),
         (with_listing(reservations=[{"player": "", "until": "2026-11-14T12:01:00Z"}]), "length >= 1"),
+        (with_(players=[{**FILE["players"][0], "groups": [""]}]), r"players\[0\]\.groups: a group needs a name"),
         (with_(timers=[{**FILE["timers"][0], "arguments": [{}]}]), r"timers\[0\]\.arguments: an argument is"),
         (with_(timers=[{**FILE["timers"][0], "arguments": [{"player": 5}]}]), "an argument is {"),
         (with_(timers=[FILE["timers"][0], FILE["timers"][0]]), r"timers: two have the same name, .*\['bell', 'bell'\]"),
@@ -181,6 +191,19 @@ def _fields(record: RoomRecord) -> dict[str, Any]:
     return {name: getattr(record, name) for name in record.__struct_fields__}
 
 
+def test_groups_are_with_their_players_in_the_order_in_which_they_began() -> None:
+    players: list[Any] = [
+        {"id": "ada", "data": {}, "owned": [], "stream": None, "groups": groups}
+        for groups in (["blue"], [], ["scouts", "blue", "scouts"])
+    ]
+
+    entries = entries_of({**FILE, "players": players})
+
+    groups = groups_of(decode_room(entries[KEY]), KEY, {})
+    assert [(group.number, group.name, group.seats) for group in groups] == [(1, "blue", [1, 3]), (2, "scouts", [3])]
+    assert [player["groups"] for player in file_of(entries)["players"]] == [["blue"], [], ["blue", "scouts"]]
+
+
 def test_every_field_of_a_record_has_its_place_in_the_file_or_a_reason_to_be_left_out() -> None:
     left_out = {
         "node",  # who wrote it last
@@ -189,7 +212,7 @@ def test_every_field_of_a_record_has_its_place_in_the_file_or_a_reason_to_be_lef
         "is_final",  # a file is
         "clock",  # timers go by the wall clock in a file
     }
-    elsewhere = {"seats": "players"}
+    elsewhere = {"seats": "players", "groups": "players"}
 
     fields = {elsewhere.get(name, name) for name in RoomRecord.__struct_fields__ if name not in left_out}
 

@@ -44,7 +44,9 @@ async def test_a_room_is_looked_into(world: World) -> None:
     state = (await client.get("/v1/rooms/r/state")).json()
 
     assert state["state"] == {"round": 3}
-    assert state["players"] == [{"id": "ann", "seat": "taken", "data": {"hp": 100}, "owned": [], "name": ""}]
+    assert state["players"] == [
+        {"id": "ann", "seat": "taken", "data": {"hp": 100}, "owned": [], "name": "", "groups": []}
+    ]
     problem_in(await client.get("/v1/rooms/none/state"), 404, "not_found")
 
 

@@ -76,7 +76,7 @@ PROJECTIONS: dict[type[Struct], dict[type[Struct], set[str]]] = {
         RoomListing: {"proven"},
         RoomRecord: {
             *("node", "epoch", "index", "previous", "parts", "is_final", "saved_at", "clock"),
-            *("was_joined", "random", "state", "has_state_beside", "seats", "objects", "timers", "listing"),
+            *("was_joined", "random", "state", "has_state_beside", "seats", "objects", "timers", "listing", "groups"),
         },
         RoomFile: {
             *("format", "epoch", "index", "hash", "parts", "saved_at"),
@@ -169,6 +169,7 @@ def test_every_record_and_file_is_the_projection_of_a_schema(module: ModuleType)
     # Each is saved under its own name, and shown nowhere.
     saved_only = {
         room.ObjectsRecord,
+        room.GroupRecord,
         room.EffectRecord,
         session.ChannelRecord,
         session.SendRecord,

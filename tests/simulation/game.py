@@ -33,6 +33,11 @@ BELL_S = 0.7
 CHIMES = 4
 
 
+# One group has everybody, and each of the others some.
+EVERYBODY = "everybody"
+TEAMS = ("red", "blue")
+
+
 class Mark(PlayerData):
     """What a seat keeps: its number, and how often the room spoke to it alone."""
 
@@ -80,6 +85,8 @@ class Board(Struct):
     """The timers that have not rung yet, and when they are due."""
     bells: dict[str, Bell] = {}
     owners: dict[str, str] = {}
+    teams: dict[str, list[str]] = {}
+    """Who is in which group."""
     members: dict[str, int] = {}
     """The number of everybody's seat."""
     counts: Parts[int] = field(default_factory=Parts)
@@ -159,6 +166,10 @@ class Ledger(Room[Mark]):
         with self.turn():
             self.heard_of(player, "on_join")
             self.state.members[player.id] = player.data.seat
+            # They may have left again while this turn was under way.
+            if player in self.players:
+                self.group(EVERYBODY).add(player)
+                self.change_team(player, TEAMS[player.data.seat % len(TEAMS)])
             self.checker.expect("P4", len(self.players) <= self.max_players, f"{self.id} has {self.players}")
             self.show(player)
 
@@ -180,6 +191,8 @@ class Ledger(Room[Mark]):
         with self.turn():
             self.heard_of(player, "on_leave", reason)
             self.state.members.pop(player.id, None)
+            for team in self.state.teams.values():
+                team[:] = [each for each in team if each != player.id]
             for thing in player.owned:
                 self.state.owners[thing] = ""
             is_cause = reason is not Reason.DROPPED or self.disconnect == "hard"
@@ -236,6 +249,8 @@ class Ledger(Room[Mark]):
                 thing = f"thing {op.n % THINGS}"
                 self.own(player, thing)
                 self.state.owners[thing] = player.id
+            case "team" if player in self.players:
+                self.change_team(player, TEAMS[op.n % len(TEAMS)])
             case "close":
                 self.close()
             case _:
@@ -270,8 +285,20 @@ class Ledger(Room[Mark]):
             self.cancel(name)
             del self.state.bells[name]
 
+    def change_team(self, player: Player[Mark], name: str) -> None:
+        for team in TEAMS:
+            self.group(team).remove(player)
+        self.group(name).add(player)
+        self.state.teams = teams_of(self)
+
     def enter(self, at: int, op: Op, ballast: str) -> None:
-        self.broadcast(Entered(at, op.process, op.n, ballast))
+        entered = Entered(at, op.process, op.n, ballast)
+        if at % 2:
+            self.broadcast(entered)
+        else:
+            self.group(EVERYBODY).send(entered)
+            # Those who have a seat, but not their turn of `on_join` yet.
+            self.broadcast(entered, where=lambda player: player.id not in self.state.members)
 
     def tell(self, player: Player[Mark], op: Op, at: int | None = None) -> None:
         next_at = len(self.state.log) if at is None else at
@@ -295,6 +322,8 @@ class Ledger(Room[Mark]):
         checker.count("rooms recovered")
         seats = {player.id: player.data.seat for player in self.players}
         checker.expect("I2", seats == state.members, f"{self.id} came back with {seats}, not {state.members}")
+        teams = {name: team for name, team in state.teams.items() if team}
+        checker.expect("I2", teams_of(self) == teams, f"{self.id} came back with {teams_of(self)}, not {teams}")
         bells = {name for name in BELLS if self.remaining(name) is not None}
         checker.expect("I2", bells == state.bells.keys(), f"{self.id} came back with {bells}, not {state.bells}")
         owners = {thing: owner.id if (owner := self.owner_of(thing)) else "" for thing in state.owners}
@@ -370,6 +399,10 @@ class SlowLedger(Ledger):
 
     async def linger(self) -> None:
         await asyncio.sleep(self.game.pace.random() * self.game.options.handler_s)
+
+
+def teams_of(room: Room[Any]) -> dict[str, list[str]]:
+    return {name: [player.id for player in group] for name, group in room.groups.items() if name in TEAMS}
 
 
 KINDS: tuple[tuple[str, type[Ledger], str], ...] = (

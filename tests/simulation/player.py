@@ -121,7 +121,8 @@ class Actor:
     def _wish(self) -> str:
         if self.world.options.store is None:
             return ""
-        return self.random.choices(["", "timer", "bell", "effect", "own", "close"], [40, 10, 10, 20, 20, 1])[0]
+        wishes = {"": 40, "timer": 10, "bell": 10, "effect": 20, "own": 10, "team": 10, "close": 1}
+        return self.random.choices(list(wishes), list(wishes.values()))[0]
 
     async def flush(self, process: Process) -> None:
         """Wait for the acknowledgement of everything."""

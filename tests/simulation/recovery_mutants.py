@@ -70,6 +70,25 @@ def the_names_of_timers_are_lost_in_a_crash() -> Iterator[None]:
 
 
 @durable_mutant
+def groups_are_not_saved() -> Iterator[None]:
+    def cut_groups(*_: Any) -> list[Any]:
+        return []
+
+    with patched(RecordLists, cut_groups=cut_groups):
+        yield
+
+
+@durable_mutant
+def a_group_that_changed_is_saved_as_it_was() -> Iterator[None]:
+    def _group(lists: RecordLists, name: str, members: Any) -> Any:
+        return lists._encoded_groups.get(members) or right(lists, name, members)
+
+    right = RecordLists._group
+    with patched(RecordLists, _group=_group):
+        yield
+
+
+@durable_mutant
 def chance_begins_anew_with_every_server() -> Iterator[None]:
     def _record(writer: RoomWriter, *arguments: Any, **options: Any) -> Any:
         record = right(writer, *arguments, **options)

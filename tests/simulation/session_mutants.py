@@ -7,7 +7,7 @@ from typing import Any
 from holdfast.core import listed_room
 from holdfast.core.errors import RoomFull
 from holdfast.core.room import Room, context_of
-from holdfast.core.session import SeatState, Session
+from holdfast.core.session import Seat, SeatState, Session
 from holdfast.core.tokens import ResumeTokens, Verdict
 from holdfast.server.connection.connection import LiveConnection
 from holdfast.server.rooms import reservations
@@ -52,6 +52,18 @@ def a_held_seat_is_given_to_another_player() -> Iterator[None]:
     right = listed_room.check_space
     changed = {"check_space": check_space, "open_seats": lambda _: 1}
     with patched(listed_room, **changed), patched(reservations, **changed):
+        yield
+
+
+@mutant
+def a_group_forgets_who_drops() -> Iterator[None]:
+    def _hold(runner: RoomRunner, seat: Seat) -> None:
+        if runner.context.grouping is not None:
+            runner.context.grouping.leave(seat)
+        right(runner, seat)
+
+    right = RoomRunner._hold
+    with patched(RoomRunner, _hold=_hold):
         yield
 
 

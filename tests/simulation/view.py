@@ -15,7 +15,7 @@ class Append(Message):
     n: int
     is_refused: bool
     ballast: str
-    # Something to do beside writing: "timer", "bell", "effect", "own", "close".
+    # Something to do beside writing: "timer", "bell", "effect", "own", "team", "close".
     wish: str = ""
 
 

@@ -235,9 +235,9 @@ async def _facts(url: str) -> list[dict[str, Any]]:
 def export_room(store: str, room_id: str | None, output: Path | None, *, is_all: bool) -> None:
     """Write a room to a readable JSON file; without -o, print it.
 
-    The file contains the whole room: properties, state, players with their data and objects, timers, and the state of
-    its random numbers. It does not contain sessions or pending effects. It contains no secrets but the game's own; only
-    its owner can read it.
+    The file contains the whole room: properties, state, players with their data, objects and groups, timers, and the
+    state of its random numbers. It does not contain sessions or pending effects. It contains no secrets but the game's
+    own; only its owner can read it.
     """
     if is_all == (room_id is not None):
         raise click.UsageError("Give either a ROOM_ID or --all.")

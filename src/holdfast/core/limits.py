@@ -304,6 +304,10 @@ class RoomLimits:
     objects_max: int = _limit(16_384, "objects of a room, owned by players or the server", "the same, raised by `own`")
     owned_per_player_max: int = _limit(1_024, "objects owned by one player", "the same; an heir may have more")
     object_id_bytes_max: int = _limit(256, "the id of an object", "`ValueError` is raised in the room")
+    groups_max: int = _limit(1_024, "groups of a room", "`Throttled` is raised in the room")
+    # About 8 MB.
+    group_members_max: int = _limit(65_536, "members of all groups of a room together", "the same")
+    group_name_bytes_max: int = _limit(256, "the name of a group", "`ValueError` is raised in the room")
     # Applies whatever the room's empty_ttl_s.
     unjoined_s: float = _limit(60.0, "how long a room waits for its first player", "it ends: `never_joined`")
     effects_max: int = _limit(1024, "waiting effects of a room", "`Throttled` is raised in the room")
@@ -342,7 +346,7 @@ class DurabilityLimits:
     # A small room is one value. Above this, list entries that have not changed lately are stored beside the record.
     record_list_bytes_max: int = _limit(
         2 * KIB,
-        "seats, objects and timers (each) in the record that have not changed lately",
+        "seats, objects, timers and groups (each) in the record that have not changed lately",
         "they are stored beside the record",
     )
 

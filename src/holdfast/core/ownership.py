@@ -13,8 +13,8 @@ D = TypeVar("D", bound=PlayerData)
 
 Orphans = Literal["destroy", "server", "heir"]
 
-# A durable room saves the groups in which something changed; in a full room, each has a few kilobytes.
-_GROUPS = 64
+# A durable room saves the buckets in which something changed; in a full room, each has a few kilobytes.
+_BUCKETS = 64
 
 
 class Objects(Mapping[str, Player[D] | None]):
@@ -42,7 +42,7 @@ class Ownership(Generic[D]):
     def __init__(self, limits: Limits) -> None:
         self._limits = limits
         self.owners: dict[str, Player[D] | None] = {}
-        self._groups: dict[int, dict[str, None]] = {}
+        self._buckets: dict[int, dict[str, None]] = {}
         self._versions: dict[int, int] = {}
 
     def own(self, player: Player[D] | None, object_id: str) -> None:
@@ -120,19 +120,19 @@ class Ownership(Generic[D]):
     # For saving
 
     @property
-    def groups(self) -> Iterator[tuple[int, int]]:
-        """The numbers of all groups that have objects, each with a version that grows when something in it changes."""
-        return ((number, self._versions[number]) for number, group in self._groups.items() if group)
+    def buckets(self) -> Iterator[tuple[int, int]]:
+        """The numbers of all buckets that have objects, each with a version that grows when something in it changes."""
+        return ((number, self._versions[number]) for number, bucket in self._buckets.items() if bucket)
 
-    def owners_in(self, group: int) -> dict[str, Player[D] | None]:
-        """The objects of a group and their owners."""
-        return {object_id: self.owners[object_id] for object_id in self._groups[group]}
+    def owners_in(self, bucket: int) -> dict[str, Player[D] | None]:
+        """The objects of a bucket and their owners."""
+        return {object_id: self.owners[object_id] for object_id in self._buckets[bucket]}
 
     def _touch(self, object_id: str) -> dict[str, None]:
-        """The object's group, whose version grows. The same on every node, unlike hash()."""
-        number = crc32(object_id.encode()) % _GROUPS
+        """The object's bucket, whose version grows. The same on every node, unlike hash()."""
+        number = crc32(object_id.encode()) % _BUCKETS
         self._versions[number] = self._versions.get(number, 0) + 1
-        return self._groups.setdefault(number, {})
+        return self._buckets.setdefault(number, {})
 
 
 def _disown(player: Player[Any], object_id: str) -> None:

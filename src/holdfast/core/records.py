@@ -5,14 +5,14 @@ and its `epoch` grows with every node that takes the room over. Records are arra
 appended; incompatible changes get a new version and a migration here. The fields follow the version and a checksum, in
 every version: a disk may flip a bit, and a wrong state is worse than none.
 
-Seats, objects and timers are lists in a room's record. Recently changed entries are in the record itself; the others
-are beside it, each under its own key, so that a commit writes only what has changed. An entry in the record replaces
-the one with its number beside it.
+Seats, objects, timers and groups are lists in a room's record. Recently changed entries are in the record itself; the
+others are beside it, each under its own key, so that a commit writes only what has changed. An entry in the record
+replaces the one with its number beside it.
 """
 
 import hashlib
 import struct
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Literal, TypeVar
 from zlib import crc32
 
@@ -28,7 +28,7 @@ from holdfast.schemas.frames import Purpose, Reply, RequestProblem
 from holdfast.schemas.player import PlayerSchema, SeatRecord
 from holdfast.schemas.projection import project
 from holdfast.schemas.role import RoleRecord
-from holdfast.schemas.room import EffectRecord, ObjectsRecord, RoomRecord, TimerRecord
+from holdfast.schemas.room import EffectRecord, GroupRecord, ObjectsRecord, RoomRecord, TimerRecord
 from holdfast.schemas.session import ChannelRecord, SendRecord, SessionRecord, SessionSchema, StandingRecord
 
 VERSION = 2
@@ -70,13 +70,13 @@ class Unreadable(Exception):
     """A record that this version cannot read. It is set aside: kept as it is, and not restored."""
 
 
-E = TypeVar("E", SeatRecord, ObjectsRecord, TimerRecord)
+E = TypeVar("E", SeatRecord, ObjectsRecord, TimerRecord, GroupRecord)
 R = TypeVar("R", RoomRecord, SessionRecord, SendRecord, EffectRecord, BanRecord, RoleRecord, StandingRecord)
 
 _encode = msgspec.msgpack.Encoder().encode
 _decode_fields = msgspec.msgpack.Decoder(list[Any]).decode
 _ENTRY_DECODERS: dict[type, Callable[[Any], Any]] = {
-    kind: msgspec.msgpack.Decoder(kind).decode for kind in (SeatRecord, ObjectsRecord, TimerRecord)
+    kind: msgspec.msgpack.Decoder(kind).decode for kind in (SeatRecord, ObjectsRecord, TimerRecord, GroupRecord)
 }
 
 
@@ -103,7 +103,7 @@ def encode(
     return _HEAD.pack(VERSION, crc32(fields, VERSION)) + fields
 
 
-encode_listed: Callable[[SeatRecord | ObjectsRecord | TimerRecord], bytes] = _encode
+encode_listed: Callable[[SeatRecord | ObjectsRecord | TimerRecord | GroupRecord], bytes] = _encode
 """An entry of one of a room's lists, as in the record or beside it."""
 
 
@@ -145,7 +145,7 @@ decode_role = _reader(RoleRecord)
 decode_standing = _reader(StandingRecord)
 
 
-ListName = Literal["@seats", "@objects", "@timers"]
+ListName = Literal["@seats", "@objects", "@timers", "@groups"]
 """Where the entries of a list are beside a room's record: `<the room's key>/@seats/12`. No `Parts` has such a name."""
 
 
@@ -156,13 +156,18 @@ def seats_of(record: RoomRecord, key: str, beside: Mapping[str, bytes]) -> list[
 
 def owners_of(record: RoomRecord, key: str, beside: Mapping[str, bytes]) -> dict[str, int]:
     """The objects of a room and the number of each owner's seat, or `Unreadable`."""
-    groups = _entries_of(record.objects, f"{key}/@objects/", beside, ObjectsRecord)
-    return {object_id: owner for group in groups for object_id, owner in group.owners.items()}
+    buckets = _entries_of(record.objects, f"{key}/@objects/", beside, ObjectsRecord)
+    return {object_id: owner for bucket in buckets for object_id, owner in bucket.owners.items()}
 
 
 def timers_of(record: RoomRecord, key: str, beside: Mapping[str, bytes]) -> list[TimerRecord]:
     """The pending timers of a room in the order they were set, or `Unreadable`."""
     return _entries_of(record.timers, f"{key}/@timers/", beside, TimerRecord)
+
+
+def groups_of(record: RoomRecord, key: str, beside: Mapping[str, bytes]) -> list[GroupRecord]:
+    """The groups of a room in the order in which they began, or `Unreadable`."""
+    return _entries_of(record.groups, f"{key}/@groups/", beside, GroupRecord)
 
 
 def _entries_of(inline: list[Raw], prefix: str, beside: Mapping[str, bytes], kind: type[E]) -> list[E]:
@@ -291,7 +296,7 @@ def session_record(
     return project(described, SessionRecord, room=room_id, closing=closing, inbox=inbox)
 
 
-def describe_player(seat: Seat, now: float, *, is_host: bool) -> PlayerSchema:
+def describe_player(seat: Seat, now: float, *, is_host: bool, groups: Sequence[str] = ()) -> PlayerSchema:
     """A player in a room as data; their data as the game has it."""
     session = seat.session
     return PlayerSchema(
@@ -306,6 +311,7 @@ def describe_player(seat: Seat, now: float, *, is_host: bool) -> PlayerSchema:
         rewound_s=session.rewound_s,
         data=seat.player.data,
         owned=sorted(seat.owned),
+        groups=list(groups),
     )
 
 

@@ -4,6 +4,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, get_args, get_origin
 
+from holdfast.core.groups import Group, Groups
 from holdfast.core.handlers import Handler, check_room_class, handlers_of
 from holdfast.core.messages import Message, PlayerData, snake_case
 from holdfast.core.ownership import Objects, Orphans
@@ -174,6 +175,17 @@ class Room(Generic[D]):
     def objects(self) -> Objects[D]:
         """The objects of the room and their owners; see `own`."""
         return Objects(self._holdfast_context.objects.owners)
+
+    def group(self, name: str) -> Group[D]:
+        """The group with this name: it begins when its first player is added, and ends when its last one is gone."""
+        if not isinstance(name, str):
+            raise TypeError(f"groups are named by text; got {name!r}")
+        return Group(self._holdfast_context, name)
+
+    @property
+    def groups(self) -> Groups[D]:
+        """The groups that have players, by name; see `group`."""
+        return Groups(self._holdfast_context)
 
     def broadcast(
         self,

@@ -4,6 +4,7 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from holdfast.core.grouping import Grouping
 from holdfast.core.limits import Limits
 from holdfast.core.names import NamesInRoom
 from holdfast.core.ownership import Ownership
@@ -285,8 +286,8 @@ class RoomContext:
     """Everything about a room that is not the game's. The room refers to it; games do not see it."""
 
     __slots__ = (
-        *("_commands", "_make_commands", "host", "is_locked", "listed", "listing", "objects", "phase", "properties"),
-        *("random", "room_id", "seats", "successor"),
+        *("_commands", "_make_commands", "host", "is_locked", "limits", "listed", "listing", "grouping", "objects"),
+        *("phase", "properties", "random", "room_id", "seats", "successor"),
     )
 
     def __init__(
@@ -299,6 +300,7 @@ class RoomContext:
         make_commands: Callable[[], RoomCommands],
     ) -> None:
         self.room_id = room_id
+        self.limits = limits
         self.random = random
         self.listed = listed
         """Called when what the directory shows of the room has changed."""
@@ -308,6 +310,8 @@ class RoomContext:
         self.listing = RoomListing()
         self.properties = PropertyDict({}, self.entry_changed)
         self.objects: Ownership[Any] = Ownership(limits)
+        self.grouping: Grouping | None = None
+        """Who is in which group; None until there is one."""
         self.phase: Phase = "lobby"
         self.host: Player[Any] | None = None
         """The player with the host's role; theirs until they leave for good."""

@@ -40,6 +40,7 @@ from holdfast.core.records import (
     digest,
     encode,
     encode_listed,
+    groups_of,
     owners_of,
     parts_sum,
     seats_of,
@@ -53,6 +54,7 @@ from holdfast.schemas.projection import project
 from holdfast.schemas.room import (
     FILE_FORMAT,
     FILE_VERSION,
+    GroupRecord,
     HexText,
     ListingFile,
     ListingRecord,
@@ -95,7 +97,7 @@ def room_file(room_id: str, stored: bytes, beside: Mapping[str, bytes], key: str
     if parts_sum(beside) != record.parts:
         raise Unreadable("what lies beside its record does not belong to it: parts are missing or damaged")
     seats, owners = seats_of(record, key, beside), owners_of(record, key, beside)
-    timers = timers_of(record, key, beside)
+    timers, groups = timers_of(record, key, beside), _groups_by_seat(groups_of(record, key, beside))
     try:
         reservations = [
             project(each, ReservationFile, until=seconds_text(each.until)) for each in record.listing.reservations
@@ -110,7 +112,7 @@ def room_file(room_id: str, stored: bytes, beside: Mapping[str, bytes], key: str
             properties=to_json(_decode(record.properties)),
             state=to_json(_decode(state)),
             parts=_parts(beside, key),
-            players=[_player(seat, _owned(owners, seat.number)) for seat in seats],
+            players=[_player(seat, _owned(owners, seat.number), groups.get(seat.number, [])) for seat in seats],
             objects=_owned(owners, SERVER),
             # By the wall clock, for people to read.
             timers=[_timer(timer, record.saved_at + timer.due_at - record.clock) for timer in timers],
@@ -138,12 +140,20 @@ def _owned(owners: Mapping[str, int], number: int) -> list[str]:
     return sorted(object_id for object_id, owner in owners.items() if owner == number)
 
 
-def _player(seat: SeatRecord, owned: list[str]) -> PlayerFile:
+def _groups_by_seat(groups: list[GroupRecord]) -> dict[int, list[str]]:
+    found: dict[int, list[str]] = {}
+    for group in groups:
+        for number in group.seats:
+            found.setdefault(number, []).append(group.name)
+    return found
+
+
+def _player(seat: SeatRecord, owned: list[str], groups: list[str]) -> PlayerFile:
     stream = None
     if (channel := seat.channel) is not None:
         kept = [{"type": name, "body": _body(body)} for name, body in channel.kept]
         stream = StreamFile(channel.applied, channel.last_seq, kept)
-    return project(seat, PlayerFile, data=to_json(_decode(seat.data)), owned=owned, stream=stream)
+    return project(seat, PlayerFile, data=to_json(_decode(seat.data)), owned=owned, stream=stream, groups=groups)
 
 
 def _body(body: bytes) -> Any:
@@ -270,6 +280,7 @@ def _record(file: RoomFile, past: Past, parts: bytes) -> RoomRecord:
         created_at=seconds_of(file.created_at),
         is_final=True,
         listing=_stored_listing(file.listing),
+        groups=[Raw(encode_listed(group)) for group in _groups(file)],
         # Timers of the file go by the wall clock, as it was then.
         clock=seconds_of(file.saved_at),
     )
@@ -292,6 +303,16 @@ def _owners(file: RoomFile) -> dict[str, int]:
     for number, player in enumerate(file.players, start=1):
         owners.update(dict.fromkeys(player.owned, number))
     return owners
+
+
+def _groups(file: RoomFile) -> list[GroupRecord]:
+    seats: dict[str, list[int]] = {}
+    for number, player in enumerate(file.players, start=1):
+        if "" in player.groups:
+            raise NotARoom(f"players[{number - 1}].groups: a group needs a name")
+        for name in dict.fromkeys(player.groups):
+            seats.setdefault(name, []).append(number)
+    return [GroupRecord(number, name, members) for number, (name, members) in enumerate(seats.items(), start=1)]
 
 
 def _stored_timer(number: int, timer: TimerFile) -> TimerRecord:

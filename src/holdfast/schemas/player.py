@@ -49,6 +49,7 @@ class PlayerState(Struct, frozen=True, rename={"player": "id", "state": "seat"})
     owned: list[str]
     name: str = ""
     """What they are called in the room, if they have a name."""
+    groups: list[str] = []
 
 
 class SeatInfo(Struct, frozen=True, omit_defaults=True):
@@ -74,6 +75,7 @@ class PlayerSchema(SeatInfo, frozen=True, kw_only=True):
     rewound_s: float | None
     data: Any
     owned: list[str]
+    groups: list[str]
 
 
 class ReservationInfo(Struct, frozen=True, omit_defaults=True):
@@ -124,3 +126,4 @@ class PlayerFile(Struct, frozen=True, forbid_unknown_fields=True, rename={"playe
     stream: StreamFile | None = None
     name: str = ""
     """What the player is called in the room, if they have a name."""
+    groups: list[str] = []

@@ -182,6 +182,14 @@ class TimerRecord(Struct, array_like=True, frozen=True):
     """The time between two calls; 0: there is only one."""
 
 
+class GroupRecord(Struct, array_like=True, frozen=True):
+    """A group of a room: its name, and the numbers of its members' seats."""
+
+    number: int
+    name: str
+    seats: list[int]
+
+
 class EffectRecord(Struct, array_like=True, frozen=True):
     """An effect, to be carried out once its turn is saved."""
 
@@ -209,7 +217,8 @@ class RoomRecord(Struct, array_like=True, frozen=True):
     has_state_beside: bool
     """Whether the state is beside the record, under its own key: it is large and seldom changes."""
     seats: list[Raw]
-    """Of `SeatRecord`. These three have only what is not beside the record: read them with `seats_of` and the like."""
+    """Of `SeatRecord`. These three, and the groups, have only what is not beside the record: read them with `seats_of`
+    and the like."""
     objects: list[Raw]
     """Of `ObjectsRecord`."""
     timers: list[Raw]
@@ -222,6 +231,8 @@ class RoomRecord(Struct, array_like=True, frozen=True):
     listing: ListingRecord = ListingRecord()
     clock: float = 0.0
     """The time of the timers' clock when this was saved; it is unrelated to the time of day."""
+    groups: list[Raw] = []
+    """Of `GroupRecord`."""
 
 
 class ReservationFile(Struct, frozen=True, forbid_unknown_fields=True):

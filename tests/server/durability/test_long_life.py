@@ -108,7 +108,7 @@ async def test_one_message_of_a_player_who_owns_much_writes_none_of_it() -> None
         one_object = written_bytes(bench, start)
 
         assert many <= few + 8
-        # One group of 64.
+        # One bucket of 64.
         assert one_object < few + 1500
 
 

@@ -58,8 +58,8 @@ class Kept:
         """As a reader of the store would see it: what is in the record takes the place of what is beside it."""
         read: dict[int, str] = {}
         for stored in [*(entry.value for entry in self.entries.values()), *self.inline]:
-            group = msgspec.msgpack.decode(stored, type=ObjectsRecord)
-            read[group.number] = next(iter(group.owners))
+            bucket = msgspec.msgpack.decode(stored, type=ObjectsRecord)
+            read[bucket.number] = next(iter(bucket.owners))
         return read
 
 

@@ -104,7 +104,7 @@ export interface RoomState {
   room: string;
   state: unknown;
   attributes: Record<string, unknown>;
-  players: { id: string; seat: string; data: unknown; owned: string[]; name: string }[];
+  players: { id: string; seat: string; data: unknown; owned: string[]; name: string; groups: string[] }[];
   timers: { method: string; due_in_s: number; name?: string; every_s?: number }[];
 }
 export interface PlayerInfo {

@@ -2,24 +2,26 @@
 
 The record carries the sum of their digests, so a reader of the room can tell that none is missing or damaged.
 
-The record's lists (seats, objects, timers) use parts, too: recent changes are inline, the rest is spilled to parts. A
-commit then writes what has changed, not what there is: a room of a thousand players in which one speaks writes one
-seat. A small list stays in the record whole, and so does one whose every entry changes all the time, as seats do in a
-room that broadcasts: one large value costs less than many small ones.
+The record's lists (seats, objects, timers, groups) use parts, too: recent changes are inline, the rest is spilled to
+parts. A commit then writes what has changed, not what there is: a room of a thousand players in which one speaks
+writes one seat. A small list stays in the record whole, and so does one whose every entry changes all the time, as
+seats do in a room that broadcasts: one large value costs less than many small ones.
 """
 
 from collections.abc import Iterator, Mapping
+from functools import partial
 from itertools import islice
 from typing import Any
 
 import msgspec
 from msgspec import Raw
 
+from holdfast.core.grouping import Grouping, Members
 from holdfast.core.ownership import Ownership
 from holdfast.core.records import PARTS_NONE, SERVER, ListName, encode_listed, part_digest, parts_changed
 from holdfast.core.room_context import Timer
 from holdfast.core.session import seat_of
-from holdfast.schemas.room import ObjectsRecord, TimerRecord
+from holdfast.schemas.room import GroupRecord, ObjectsRecord, TimerRecord
 from holdfast.stores.port import ABSENT, VALUE_BYTES_MAX, Entry, Write
 
 # An entry may be spilled once this many commits have not changed it.
@@ -167,14 +169,18 @@ class SpillingList:
 
 
 class RecordLists:
-    """The three lists of one room's record. Groups of objects and timers are encoded again only when they change."""
+    """The lists of one room's record. Buckets of objects, timers and groups are encoded again only when they change."""
 
     def __init__(self, parts: RecordParts, *, inline_bytes_max: int) -> None:
         self._seats = SpillingList("@seats", parts, inline_bytes_max=inline_bytes_max)
         self._objects = SpillingList("@objects", parts, inline_bytes_max=inline_bytes_max)
         self._timers = SpillingList("@timers", parts, inline_bytes_max=inline_bytes_max)
-        self._encoded_groups: dict[int, tuple[int, bytes]] = {}
+        # Most rooms have none.
+        self._groups: SpillingList | None = None
+        self._make_groups = partial(SpillingList, "@groups", parts, inline_bytes_max=inline_bytes_max)
+        self._encoded_buckets: dict[int, tuple[int, bytes]] = {}
         self._encoded_timers: dict[Timer, tuple[float, bytes]] = {}
+        self._encoded_groups: dict[Members, tuple[int, bytes]] = {}
         self.saved_seat = self._seats.get
         self.cut_seats = self._seats.cut
 
@@ -183,19 +189,22 @@ class RecordLists:
         values = {each.key.removeprefix(f"{room_key}/"): each.value for each in parts}
         for each in (self._seats, self._objects, self._timers):
             each.restored(values)
+        if any(name.startswith("@groups/") for name in values):
+            self._groups = self._make_groups()
+            self._groups.restored(values)
 
     def cut_objects(self, objects: Ownership[Any], changes: PartChanges) -> list[Raw]:
-        """The groups of objects that the record has inline; the others go into `changes`."""
-        self._encoded_groups = {group: self._group(objects, group, version) for group, version in objects.groups}
-        return self._objects.cut({group: encoded for group, (_, encoded) in self._encoded_groups.items()}, changes)
+        """The buckets of objects that the record has inline; the others go into `changes`."""
+        self._encoded_buckets = {bucket: self._bucket(objects, bucket, version) for bucket, version in objects.buckets}
+        return self._objects.cut({bucket: encoded for bucket, (_, encoded) in self._encoded_buckets.items()}, changes)
 
-    def _group(self, objects: Ownership[Any], group: int, version: int) -> tuple[int, bytes]:
-        known = self._encoded_groups.get(group)
+    def _bucket(self, objects: Ownership[Any], bucket: int, version: int) -> tuple[int, bytes]:
+        known = self._encoded_buckets.get(bucket)
         if known is not None and known[0] == version:
             return known
-        owners = objects.owners_in(group).items()
+        owners = objects.owners_in(bucket).items()
         numbers = {object_id: SERVER if owner is None else seat_of(owner).number for object_id, owner in owners}
-        return version, encode_listed(ObjectsRecord(group, numbers))
+        return version, encode_listed(ObjectsRecord(bucket, numbers))
 
     def cut_timers(self, timers: list[Timer], changes: PartChanges) -> list[Raw]:
         """The same for timers."""
@@ -211,3 +220,17 @@ class RecordLists:
             timer.number, timer.due_at, timer.method, timer.arguments, name=timer.name, every_s=timer.every_s
         )
         return timer.due_at, encode_listed(record)
+
+    def cut_groups(self, grouping: Grouping, changes: PartChanges) -> list[Raw]:
+        """The same for the groups of players."""
+        if self._groups is None:
+            self._groups = self._make_groups()
+        self._encoded_groups = {members: self._group(name, members) for name, members in grouping.groups.items()}
+        return self._groups.cut({each.number: encoded for each, (_, encoded) in self._encoded_groups.items()}, changes)
+
+    def _group(self, name: str, members: Members) -> tuple[int, bytes]:
+        known = self._encoded_groups.get(members)
+        if known is not None and known[0] == members.version:
+            return known
+        numbers = sorted(seat.number for seat in members.seats)
+        return members.version, encode_listed(GroupRecord(members.number, name, numbers))

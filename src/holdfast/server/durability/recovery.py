@@ -1,7 +1,7 @@
 """Recovery: rooms and sessions continue as the store has them, seats held, timers set, players awaited.
 
     `recover` reads the store → `_restore_room` decodes a room and makes its runner → `_fill` restores its sessions,
-    seats, objects, timers and reservations → the first turn is `on_recover`, and the first commit claims the room
+    seats, objects, groups, timers and reservations → the first turn is `on_recover`, and the first commit claims the room
 
 A record that cannot be read is set aside: it stays in the store as it is, its players sign in anew, and the log has
 the reason.
@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Literal
 
+from holdfast.core.grouping import Grouping
 from holdfast.core.listed_room import restored_listing
 from holdfast.core.reasons import Reason
 from holdfast.core.records import (
@@ -32,7 +33,7 @@ from holdfast.core.tokens import new_id
 from holdfast.logs import get_logger
 from holdfast.schemas.events import Restored, RoomFailed, RoomRecovered
 from holdfast.schemas.player import SeatRecord
-from holdfast.schemas.room import RoomRecord, TimerRecord
+from holdfast.schemas.room import GroupRecord, RoomRecord, TimerRecord
 from holdfast.schemas.session import SessionRecord
 from holdfast.server.context import Context
 from holdfast.server.directory.directory import Directory
@@ -351,6 +352,7 @@ class Recovery:
             runner.restore_seat(session, data, seat.number, seat.name)
             self._tell(session, room.id)
         self._give_objects(context, saved.owners)
+        self._fill_groups(context, saved.groups)
         for timer in saved.timers:
             self._set_timer(runner, timer, timer.due_at - record.clock - passed_s)
         host = runner.seats.occupied_by(record.listing.host)
@@ -366,6 +368,16 @@ class Recovery:
             # An owner who was just joining when the room was saved has no seat in it.
             if number == SERVER or number in players:
                 context.objects.give(players.get(number), object_id)
+
+    def _fill_groups(self, context: RoomContext, groups: list[GroupRecord]) -> None:
+        seats = {seat.number: seat for seat in context.seats.occupied}
+        if groups:
+            context.grouping = grouping = Grouping(self._limits)
+            for group in groups:
+                for number in group.seats:
+                    # As above: a member who was just joining has no seat.
+                    if number in seats:
+                        grouping.restore(group.name, seats[number])
 
     def _set_timer(self, runner: RoomRunner, timer: TimerRecord, wait_s: float) -> None:
         method = getattr(runner.room, timer.method, None)

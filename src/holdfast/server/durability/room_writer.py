@@ -357,6 +357,7 @@ class RoomWriter:
             seats=self._lists.cut_seats({seat.number: self._cut_seat(seat, data[seat]) for seat in data}, changes),
             objects=self._lists.cut_objects(context.objects, changes),
             timers=self._lists.cut_timers(self.runner.timers.pending, changes),
+            groups=self._lists.cut_groups(context.grouping, changes) if context.grouping is not None else [],
             # After the lists, which add to it.
             parts=changes.sum,
             is_final=is_final,

@@ -11,6 +11,7 @@ from holdfast.core.records import (
     Unreadable,
     decode_room,
     decode_session,
+    groups_of,
     owners_of,
     parts_sum,
     seats_of,
@@ -19,7 +20,7 @@ from holdfast.core.records import (
 from holdfast.core.room import Room, player_data_type
 from holdfast.core.saved_types import empty_parts, parts_fields, parts_of, saved_type
 from holdfast.schemas.player import SeatRecord
-from holdfast.schemas.room import RoomRecord, TimerRecord
+from holdfast.schemas.room import GroupRecord, RoomRecord, TimerRecord
 from holdfast.stores.port import Entry
 
 
@@ -94,6 +95,7 @@ class SavedRoom(Struct):
     owners: dict[str, int]
     """Of objects, by the numbers of their seats."""
     timers: list[TimerRecord]
+    groups: list[GroupRecord]
     state: Any
     properties: dict[str, Any]
 
@@ -118,6 +120,7 @@ def read_room(entries: list[Entry], type_of: Callable[[str], type[Room[Any]] | N
         data=[_read(seat.data, player_data_type(room_type), "a player's data") for seat in seats],
         owners=owners_of(record, key, parts),
         timers=timers_of(record, key, parts),
+        groups=groups_of(record, key, parts),
         state=_read_state(room_type, key, record, parts),
         properties=_read(record.properties, dict[str, Any], "its properties"),
     )

@@ -143,6 +143,7 @@ class RoomOperations:
     def _read_state(self, runner: RoomRunner) -> RoomState:
         values = _Values(self._limits.state_shown_bytes_max)
         room, context = runner.room, runner.context
+        groups_of = context.grouping.groups_by_seat() if context.grouping is not None else {}
         return RoomState(
             room=room.id,
             state=values.plain(self._snapshot(room)),
@@ -159,7 +160,11 @@ class RoomOperations:
                     owned=[str(values.plain(name)) for name in described.owned],
                 )
                 for seat in context.seats.occupied
-                for described in [describe_player(seat, self._now(), is_host=seat.player is context.host)]
+                for described in [
+                    describe_player(
+                        seat, self._now(), is_host=seat.player is context.host, groups=groups_of.get(seat, ())
+                    )
+                ]
             ],
             timers=[
                 TimerInfo(each.method, seconds_until(each.due_at, self._now()), each.name, each.every_s)

@@ -486,6 +486,8 @@ class RoomRunner:
             return
         seat.happened(SeatStep.FREED)
         self.seats.remove(seat)
+        if self.context.grouping is not None:
+            self.context.grouping.leave(seat)
         self.turns.forget(seat)
         self.resyncs.end(seat)
         self._take_seat_away(seat)

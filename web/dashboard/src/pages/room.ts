@@ -175,7 +175,11 @@ function pictured(room: RoomState): Record<string, unknown> {
   }
   Object.assign(shown, room.attributes);
   shown.players = Object.fromEntries(
-    room.players.map((each) => [each.id, each.owned.length > 0 ? { data: each.data, owns: each.owned } : each.data]),
+    room.players.map((each) => {
+      const owns = each.owned.length > 0 && { owns: each.owned };
+      const groups = each.groups.length > 0 && { groups: each.groups };
+      return [each.id, owns || groups ? { data: each.data, ...owns, ...groups } : each.data];
+    }),
   );
   return shown;
 }
