@@ -17,7 +17,7 @@ import pytest
 from tests.cases import every_case
 
 SOURCE = Path(__file__).parents[1] / "src" / "holdfast"
-LINES_MAX = 600
+LINES_MAX = 800
 # The blocking client has the names of the asynchronous one.
 BLOCKING_TWINS = "holdfast.client.sync"
 

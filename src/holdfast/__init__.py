@@ -30,7 +30,7 @@ from holdfast.core.errors import (
 )
 from holdfast.core.groups import Group
 from holdfast.core.handlers import on
-from holdfast.core.limits import Limits
+from holdfast.core.limits import Limits, RoleLimits
 from holdfast.core.messages import (
     Announcement,
     HostChanged,
@@ -110,6 +110,7 @@ __all__ = [
     "Refused",
     "ReservationInfo",
     "Resynced",
+    "RoleLimits",
     "Room",
     "RoomFull",
     "RoomInfo",

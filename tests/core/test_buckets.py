@@ -62,6 +62,34 @@ def test_one_that_is_full_gives_more_than_it_holds_on_credit() -> None:
     assert bucket.take(16.0)
 
 
+def test_another_rate_holds_at_once_and_what_was_taken_stays_taken() -> None:
+    bucket = a_bucket(10, per_s=1)
+    for _ in range(8):
+        bucket.take(10.0)
+
+    bucket.agree(Rate(12, 2), 10.0)
+    assert [bucket.take(10.0) for _ in range(5)] == [True, True, True, True, False]
+    assert bucket.take(10.5)
+
+    # With a smaller burst it is empty, and no emptier than that.
+    bucket.agree(Rate(3, 1), 10.5)
+    assert not bucket.take(10.5)
+    assert bucket.take(11.5)
+    assert [bucket.take(20.0) for _ in range(4)] == [True, True, True, False]
+
+
+def test_a_rate_without_end_and_back() -> None:
+    bucket = a_bucket(2, per_s=1)
+    bucket.take(10.0)
+    bucket.take(10.0)
+
+    bucket.agree(Rate(1, float("inf")), 10.0)
+    assert all(bucket.take(10.0) for _ in range(1000))
+    bucket.agree(Rate(2, 1), 10.0)
+
+    assert [bucket.take(10.0) for _ in range(3)] == [True, True, False]
+
+
 def test_what_is_given_back_can_be_taken_again() -> None:
     bucket = a_bucket(2, per_s=1)
     bucket.take(0.0)

@@ -6,7 +6,7 @@ import pytest
 from holdfast.core.channel import MESSAGE_OVERHEAD_BYTES
 from holdfast.core.codec import CODECS, MSGPACK, Codec
 from holdfast.core.errors import ProtocolError
-from holdfast.core.limits import RENAMED, Limits
+from holdfast.core.limits import RENAMED, Limits, RoleLimits, most_generous
 from holdfast.schemas.frames import NAME_CHARS_MAX, POSITIONS_MAX, Hello, Position, Purpose, Resume
 from tests.cases import every_case
 
@@ -66,7 +66,46 @@ def test_limits_cannot_be_changed_only_copied() -> None:
 
 def test_every_limit_says_its_unit_or_that_it_counts() -> None:
     for limit in fields(Limits):
-        assert limit.name.endswith(("_max", "_s", "_messages", "_burst", "_policy", "_share", "_reserve"))
+        assert limit.name.endswith(("_max", "_s", "_messages", "_burst", "_policy", "_share", "_reserve", "_role"))
+
+
+@every_case(
+    ("name", "value", "why"),
+    [
+        ("messages_per_s", 0, "messages_per_s must be above 0; got 0"),
+        ("idle_s", float("nan"), "idle_s must be 0 or more; got nan"),
+        ("messages_burst", 0.5, "messages_burst must be a whole number; got 0.5"),
+        ("messages_burst", float("inf"), "messages_burst must be a whole number; got inf"),
+        ("latest_per_s", "fast", "latest_per_s must be a number; got 'fast'"),
+        ("latest_per_s", True, "latest_per_s must be a number; got True"),
+    ],
+)
+def test_a_limit_of_a_role_that_could_not_be_kept_to_is_refused(name: str, value: float, why: str) -> None:
+    with pytest.raises(ValueError, match=why):
+        RoleLimits(**{name: value})  # type: ignore[arg-type]  # the types are right, and mypy cannot see it
+
+
+def test_limits_of_roles_are_those_of_a_server_and_an_unknown_one_says_which_there_are() -> None:
+    names = [each.name for each in fields(RoleLimits)]
+
+    assert set(names) < {each.name for each in fields(Limits)}
+    assert RoleLimits().values() == {}
+    with pytest.raises(TypeError, match=f"`rooms_max` cannot be set .* these can: {', '.join(names)}"):
+        RoleLimits(rooms_max=3)  # type: ignore[call-arg]  # that it is refused is the claim
+    for wrong in ({"gm": {"idle_s": 3}}, {"": RoleLimits()}, {3: RoleLimits()}):
+        with pytest.raises(TypeError, match="by_role maps roles to their limits"):
+            Limits(by_role=wrong)  # type: ignore[arg-type]  # that it is refused is the claim
+
+
+def test_of_several_roles_the_most_generous_value_counts_and_no_limit_is_more_than_any() -> None:
+    one = RoleLimits(messages_per_s=5.0, idle_s=0.0, bytes_burst=7)
+    two = RoleLimits(messages_per_s=9.0, idle_s=600.0, requests_burst=3)
+
+    expected = RoleLimits(messages_per_s=9.0, idle_s=0.0, bytes_burst=7, requests_burst=3)
+    assert most_generous([one, two]) == most_generous([two, one]) == expected
+    assert most_generous([]) == RoleLimits()
+    # 100 and 100.0 are the same whole number.
+    assert RoleLimits(bytes_burst=7.0) == RoleLimits(bytes_burst=7)  # type: ignore[arg-type]  # as from JSON
 
 
 def test_what_is_in_flight_is_always_kept_too() -> None:

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from dataclasses import Field, fields
+from dataclasses import MISSING, Field, fields
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +21,7 @@ SOURCES = [
 
 def shown(limit: Field[Any]) -> str:
     """The default of a limit, with its unit."""
-    value: Any = limit.default
+    value: Any = () if limit.default is MISSING else limit.default
     if isinstance(value, str):
         return f'`"{value}"`'
     if isinstance(value, tuple):

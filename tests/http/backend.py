@@ -8,10 +8,12 @@ from types import SimpleNamespace
 from typing import Any, TypeVar, cast
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, convert
 from msgspec.structs import replace
 
 from holdfast.core.errors import Conflict, Expired, Failed, Invalid, NameTaken, NotFound, Refused, RoomFull, Throttled
+from holdfast.core.limits import RoleLimits
+from holdfast.core.session import changed_limits
 from holdfast.identity.accounts import checked_name
 from holdfast.identity.port import checked_player, checked_roles
 from holdfast.schemas.account import AccountInfo, TicketInfo
@@ -45,6 +47,7 @@ CALLS: Mapping[str, Mapping[str, str]] = {
         "get": "get_session",
         "end": "end_session",
         "drop": "drop_session",
+        "limit": "limit_session",
         "timeline": "session_timeline",
         "latest_timeline": "player_timeline",
         "broadcast": "broadcast_to_sessions",
@@ -289,6 +292,16 @@ class FakeBackend:
             raise NotFound(f"unknown kind of room {kind[:80]!r}")
         self.told.append(("broadcast_to_sessions", text, message_type, dict(body), role, kind))
         return len(self.sessions)
+
+    def limit_session(self, session_id: str, /, **limits: float | None) -> SessionInfo:
+        session = self.get_session(session_id)
+        self.told.append(("limit_session", session_id, limits))
+        try:
+            changed = changed_limits(convert(session.limits, RoleLimits), limits)
+        except (TypeError, ValueError) as error:
+            raise Invalid(str(error)) from None
+        self.sessions[session_id] = replace(session, limits=changed.values() if changed is not None else {})
+        return self.sessions[session_id]
 
     def session_timeline(self, session_id: str) -> TimelineInfo:
         session = self.get_session(session_id)

@@ -43,6 +43,7 @@ ROUTES = [
     Route("DELETE", "/v1/rooms/{room_id}/seats/{player_id}", Scope.ADMIN),
     Route("GET", "/v1/sessions", Scope.READ),
     Route("GET", "/v1/sessions/{session_id}", Scope.READ),
+    Route("PATCH", "/v1/sessions/{session_id}", Scope.ADMIN, {"limits": {"idle_s": 0}}),
     Route("DELETE", "/v1/sessions/{session_id}", Scope.ADMIN),
     Route("POST", "/v1/sessions/{session_id}/drop", Scope.ADMIN),
     Route("GET", "/v1/sessions/{session_id}/timeline", Scope.READ),

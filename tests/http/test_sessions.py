@@ -1,5 +1,7 @@
 """Sessions and players over HTTP."""
 
+from typing import Any
+
 from holdfast.http.api import Scope
 from tests.http.world import KEYS, SECRETS, World, problem_in
 
@@ -65,3 +67,20 @@ async def test_roles_are_granted_revoked_and_reset_by_the_name_of_the_key(world:
         ("revoke", "ann/lee", "gm", "key of admin"),
         ("reset_roles", "ann/lee", "key of admin"),
     ]
+
+
+async def test_the_limits_of_a_session_are_changed_and_mistakes_name_what_can_be(world: World) -> None:
+    world.backend.add_session("s", "ann")
+    client = await world.client()
+
+    changed = await client.patch("/v1/sessions/s", json={"limits": {"messages_per_s": 500, "idle_s": 0}})
+    undone = await client.patch("/v1/sessions/s", json={"limits": {"idle_s": None}})
+
+    assert (changed.status_code, changed.json()["limits"]) == (200, {"messages_per_s": 500.0, "idle_s": 0.0})
+    assert undone.json()["limits"] == {"messages_per_s": 500.0}
+    unknown = problem_in(await client.patch("/v1/sessions/s", json={"limits": {"rooms_max": 5}}), 400, "invalid")
+    assert "these can: messages_burst, messages_per_s" in unknown["detail"]
+    mistakes: list[dict[str, Any]] = [{"limits": {"idle_s": "long"}}, {"limits": {"idle_s": -1}}, {"limit": {}}, {}]
+    for wrong in mistakes:
+        problem_in(await client.patch("/v1/sessions/s", json=wrong), 400, "invalid")
+    problem_in(await client.patch("/v1/sessions/none", json={"limits": {}}), 404, "not_found")

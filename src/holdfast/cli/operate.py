@@ -2,6 +2,7 @@
 messages to everybody."""
 
 import json
+import math
 import re
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -31,7 +32,7 @@ def players() -> None:
 
 @click.group()
 def sessions() -> None:
-    """List, explain and end the sessions of a running node."""
+    """List, explain, limit and end the sessions of a running node."""
 
 
 @click.group()
@@ -349,6 +350,40 @@ def unban_player(*, node: Node, player_id: str | None, address: str) -> Any:
     [(kind, name)] = _subject(player_id, address).items()
     node.ask("DELETE", "bans", f"{kind}:{name}")
     return {"unbanned": f"{kind}:{name}"}
+
+
+def _limits(_context: click.Context, _parameter: click.Parameter, words: tuple[str, ...]) -> dict[str, float | None]:
+    """NAME=VALUE as limits; the node knows which there are."""
+    limits: dict[str, float | None] = {}
+    for word in words:
+        name, _, value = word.partition("=")
+        try:
+            number = None if value == "default" else float(value.replace("_", ""))
+        except ValueError:
+            number = math.nan
+        if not name or (number is not None and not math.isfinite(number)):
+            raise click.UsageError(
+                f"A limit must be NAME=VALUE, as in messages_per_s=500 or idle_s=default; got {word!r}."
+            )
+        limits[name.strip().replace("-", "_")] = number
+    return limits
+
+
+def _show_limits(session: Item) -> None:
+    limits = ", ".join(f"{name} = {value:g}" for name, value in session["limits"].items())
+    click.echo(f"Limits of session {session['id']}: {limits or 'those of the server'}.")
+
+
+@sessions.command("limit")
+@click.argument("session_id")
+@click.argument("limits", nargs=-1, required=True, metavar="NAME=VALUE...", callback=_limits)
+@asks_node(_show_limits)
+def limit_session(*, node: Node, session_id: str, limits: dict[str, float | None]) -> Any:
+    """Change limits of one session, at once, as in messages_per_s=500; `default` undoes a change.
+
+    A limit of 0 for idle_s and session_age_max_s means that there is none.
+    """
+    return node.ask("PATCH", "sessions", session_id, body={"limits": limits})
 
 
 # Everybody

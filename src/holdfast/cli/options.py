@@ -13,7 +13,7 @@ from typing import Any, NoReturn, get_args
 import click
 
 from holdfast import Tcp, Tls, WebSocket
-from holdfast.core.limits import REMOVED, RENAMED, Limits
+from holdfast.core.limits import REMOVED, RENAMED, Limits, RoleLimits
 from holdfast.core.tokens import TOKEN_BYTES
 from holdfast.http.api import ApiKey, Scope
 from holdfast.logs.output import FORMATS, Format, set_up
@@ -158,13 +158,27 @@ EXPOSED_ADVICE = (
 # Limits
 
 
-_LIMIT_TYPES = {limit.name: limit.type for limit in fields(Limits)}
+_LIMIT_TYPES = {limit.name: limit.type for limit in fields(Limits) if limit.name != "by_role"}
 
 
 def _limits(_: click.Context, parameter: click.Parameter, assignments: Sequence[str]) -> Limits:
     """The default limits, with the given ones changed."""
+    everybody: dict[str, Any] = {}
+    by_role: dict[str, dict[str, Any]] = {}
     try:
-        return replace(Limits(), **dict(map(_assignment, assignments)))
+        for text in assignments:
+            words, equals, value = text.partition("=")
+            role, dot, name = words.rpartition(".")
+            limit, number = _assignment(f"{name}{equals}{value}")
+            if not dot:
+                everybody[limit] = number
+            elif limit in RoleLimits.__dataclass_fields__ and role.strip():
+                by_role.setdefault(role.strip(), {})[limit] = number
+            else:
+                known = ", ".join(RoleLimits.__dataclass_fields__)
+                raise ValueError(f"{words.strip()} cannot be set for a role, as in gm.messages_per_s=500; use {known}")
+        of_roles = {role: RoleLimits(**limits) for role, limits in by_role.items()}
+        return replace(Limits(), **everybody, by_role=of_roles)
     except ValueError as error:
         raise click.BadParameter(str(error), param=parameter) from None
 
@@ -176,6 +190,8 @@ def _assignment(text: str) -> tuple[str, Any]:
         raise ValueError(f"the limit {name} is now {RENAMED[name]}")
     if name in REMOVED:
         raise ValueError(f"the limit {name} was removed: {REMOVED[name]}")
+    if name == "by_role":
+        raise ValueError("the limits of a role are set one by one, as in gm.messages_per_s=500")
     if name not in _LIMIT_TYPES:
         near = get_close_matches(name, _LIMIT_TYPES, n=1)
         advice = f"did you mean {near[0]}?" if near else "docs/guide/limits.md lists all of them."
@@ -203,7 +219,8 @@ limit_option = click.option(
     multiple=True,
     metavar="NAME=VALUE",
     callback=_limits,
-    help="Change a limit, as in --limit messages_per_s=500; repeatable.",
+    help="Change a limit, as in --limit messages_per_s=500, or for a role, as in --limit gm.messages_per_s=500;"
+    " repeatable.",
 )
 
 

@@ -3,6 +3,7 @@
 docs/guide/limits.md has a table for each class here, made from it by `python -m tests.docs.test_limits`.
 """
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from math import inf, isinf, isnan
 from typing import Any, Literal, Self, TypeVar, get_args
@@ -245,6 +246,11 @@ class SessionLimits:
     guess_counters_max: int = _limit(
         10_000, "rooms and addresses with counted guesses", "the least recently seen is forgotten"
     )
+    by_role: Mapping[str, "RoleLimits"] = field(
+        default_factory=dict,
+        hash=False,
+        metadata={"what": "other limits for sessions [with a role](#limits-by-role)", "then": ""},
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -411,6 +417,66 @@ class ObservabilityLimits:
     state_shown_bytes_max: int = _limit(1 * MIB, "a room's state as shown to operators", "`refused`")
 
 
+# A limit of 0 means that there is none.
+_ZERO_IS_NONE = frozenset({"idle_s", "session_age_max_s"})
+
+
+@dataclass(frozen=True, kw_only=True)
+class RoleLimits:
+    """Limits for the sessions with a role, or for one session; None leaves the server's."""
+
+    messages_burst: int | None = None
+    messages_per_s: float | None = None
+    latest_burst: int | None = None
+    latest_per_s: float | None = None
+    requests_burst: int | None = None
+    requests_per_s: float | None = None
+    bytes_burst: int | None = None
+    bytes_per_s: float | None = None
+    idle_s: float | None = None
+    session_age_max_s: float | None = None
+    sessions_per_player_max: int | None = None
+
+    def __new__(cls, /, **values: Any) -> Self:
+        """Say which limits there are."""
+        for name in values:
+            if name not in cls.__dataclass_fields__:
+                known = ", ".join(cls.__dataclass_fields__)
+                raise TypeError(f"the limit `{name}` cannot be set for a role or a session; these can: {known}")
+        return super().__new__(cls)
+
+    def __post_init__(self) -> None:
+        """Reject values that would stop the session."""
+        for name, value in self.values().items():
+            if isinstance(value, bool) or not isinstance(value, int | float):
+                raise ValueError(f"{name} must be a number; got {value!r}")  # noqa: TRY004 - as for other values
+            is_whole = isinstance(_OF_SESSIONS[name], int)
+            # JSON and records do not tell 100 from 100.0.
+            number = int(value) if is_whole and value == value // 1 else value
+            object.__setattr__(self, name, number)
+            _check(name, number, is_whole=is_whole)
+
+    def values(self) -> dict[str, Any]:
+        """The limits that are set."""
+        return {name: value for name, value in vars(self).items() if value is not None}
+
+
+_OF_SESSIONS: dict[str, Any] = {
+    limit.name: limit.default for group in (SessionLimits, IdentityLimits) for limit in fields(group)
+}
+
+
+def most_generous(of_roles: Iterable[RoleLimits]) -> RoleLimits:
+    """For each limit that some of them set, the largest value; where 0 means no limit, 0."""
+    found: dict[str, Any] = {}
+    for each in of_roles:
+        for name, value in each.values().items():
+            known = found.get(name, value)
+            is_unlimited = name in _ZERO_IS_NONE and not (known and value)
+            found[name] = 0.0 if is_unlimited else max(known, value)
+    return RoleLimits(**found)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Limits(
     # A dataclass has the fields of its last base first.
@@ -444,6 +510,10 @@ class Limits(
         for name, choices in (("flood_policy", get_args(FloodPolicy)), ("sessions_policy", get_args(SessionsPolicy))):
             if getattr(self, name) not in choices:
                 raise ValueError(f"{name} must be one of {', '.join(choices)}; got {getattr(self, name)}")
+        roles: Mapping[Any, Any] = self.by_role
+        for role, limits in roles.items():
+            if not isinstance(role, str) or not role or not isinstance(limits, RoleLimits):
+                raise TypeError('by_role maps roles to their limits, as in {"gm": RoleLimits(messages_per_s=500)}')
 
 
 RENAMED = {

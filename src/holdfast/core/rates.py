@@ -6,7 +6,7 @@ that time forward; nothing has to be refilled. In any period at most the burst p
 
 from typing import Literal
 
-from holdfast.core.limits import Limits
+from holdfast.core.limits import Limits, RoleLimits
 
 NEVER = float("-inf")
 
@@ -47,6 +47,13 @@ class Bucket:
         self.step_s = rate.step_s
         self._span_s = rate.span_s
         self.full_at = NEVER
+
+    def agree(self, rate: Rate, now: float) -> None:
+        """Keep to another rate from now on. What was taken stays taken, up to the new burst."""
+        taken = max(0.0, self.full_at - now) / self.step_s if self.step_s else 0.0
+        self.step_s = rate.step_s
+        self._span_s = rate.span_s
+        self.full_at = now + min(taken * rate.step_s, rate.span_s) if taken else self.full_at
 
     def take(self, now: float, amount: float = 1) -> bool:
         """Take `amount`, or nothing if there is too little; a full bucket allows more than it holds, once, on
@@ -103,12 +110,14 @@ class Slots:
 
 
 class Rates:
-    """The rate limits of every session of a node, and of unauthenticated connections."""
+    """The rate limits that sessions share, and that of unauthenticated connections."""
 
-    __slots__ = ("bytes", "hello", "latest", "limits", "messages", "requests")
+    __slots__ = ("__weakref__", "bytes", "hello", "latest", "limits", "messages", "requests", "special")
 
-    def __init__(self, limits: Limits) -> None:
+    def __init__(self, limits: Limits, special: RoleLimits | None = None) -> None:
         self.limits = limits
+        self.special = special
+        """Those of the limits that differ from the node's, because of a role or for one session."""
         self.messages = Rate(limits.messages_burst, limits.messages_per_s)
         self.latest = Rate(limits.latest_burst, limits.latest_per_s)
         self.requests = Rate(limits.requests_burst, limits.requests_per_s)
@@ -142,6 +151,14 @@ class Flood:
         self._counted_at = 0.0
         self.barred_until = 0.0
         """A client that was disconnected for flooding may not resume before this time."""
+
+    def agree(self, rates: Rates, now: float) -> None:
+        """Keep to other limits from now on."""
+        self._limits = rates.limits
+        self.messages.agree(rates.messages, now)
+        self.latest.agree(rates.latest, now)
+        self.requests.agree(rates.requests, now)
+        self.bytes.agree(rates.bytes, now)
 
     def is_rested(self, now: float) -> bool:
         """Whether every allowance is full and every violation forgiven, as in a new session."""

@@ -21,7 +21,7 @@ from msgspec import Raw
 
 from holdfast.core.channel import Channel
 from holdfast.core.codec import CODECS, DECODE_ERRORS
-from holdfast.core.limits import Limits
+from holdfast.core.limits import Limits, RoleLimits
 from holdfast.core.session import PlayerId, Seat, Session, SessionId, known_features
 from holdfast.schemas.ban import BanRecord
 from holdfast.schemas.frames import Purpose, Reply, RequestProblem
@@ -247,6 +247,8 @@ def describe_session(session: Session, now: float) -> SessionSchema:
         account=session.account,
         roles=sorted(session.roles),
         proven_roles=sorted(session.proven_roles),
+        limits=_values(session.rates.special if session.rates is not None else None),
+        own_limits=_values(session.own_limits),
         address=session.address,
         connection=connection.id if connection is not None else "",
         connection_state=connection.state.value if connection is not None else "",
@@ -285,6 +287,10 @@ def describe_session(session: Session, now: float) -> SessionSchema:
         forks=list(session.lineage.forks),
         features=list(session.features),
     )
+
+
+def _values(limits: RoleLimits | None) -> dict[str, float]:
+    return limits.values() if limits is not None else {}
 
 
 def session_record(
@@ -345,6 +351,8 @@ def restored_session(session_id: str, record: SessionRecord, *, limits: Limits, 
     session.signed_in_at = record.signed_in_at
     session.address = record.address
     session.account = record.account
+    known = {name: value for name, value in record.own_limits.items() if name in RoleLimits.__dataclass_fields__}
+    session.own_limits = RoleLimits(**known) if known else None  # type: ignore[arg-type]  # as they were saved
     session.lineage.restore(record.lineage, record.forks)
     session.speaks_with(known_features(record.features))
     if record.inbox is not None:

@@ -15,10 +15,10 @@ from holdfast.core.channel import Channel
 from holdfast.core.codec import Codec
 from holdfast.core.connection import Connection
 from holdfast.core.latency import Latency
-from holdfast.core.limits import Limits
+from holdfast.core.limits import Limits, RoleLimits
 from holdfast.core.messages import Message, PlayerData, check_message
 from holdfast.core.outlet import Outlet
-from holdfast.core.rates import Flood
+from holdfast.core.rates import Flood, Rates
 from holdfast.core.reasons import Reason
 from holdfast.core.tables import Table, TableEnum
 from holdfast.core.tokens import Lineage, ResumeTokens
@@ -112,15 +112,27 @@ class Usage(Struct, frozen=True, gc=False):
 _NO_USAGE = Usage()
 
 
+def changed_limits(own: RoleLimits | None, changes: Mapping[str, float | None]) -> RoleLimits | None:
+    """The limits of one session after a change; None if none are left."""
+    if "sessions_per_player_max" in changes:
+        raise ValueError("sessions_per_player_max counts the sessions of a player: set it for a role")
+    # Also those that are undone: an unknown one is a mistake.
+    RoleLimits(**dict.fromkeys(changes))
+    known = own.values() if own is not None else {}
+    left = {name: value for name, value in {**known, **changes}.items() if value is not None}
+    return RoleLimits(**left) if left else None
+
+
 class Session:
     """What the server keeps of one player's presence."""
 
     __slots__ = (
-        *("_limits", "_past", "account", "address", "beside", "channel", "channels_opened", "closing", "codec"),
-        *("connection", "created_at", "data", "drop_reason", "dropped_at", "drops", "end_reason", "ends", "epoch"),
-        *("expires_at", "features", "flags", "flood", "grace_s", "id", "inbox", "last_active_at", "last_request"),
-        *("latency", "lineage", "name", "on_disconnect", "own_channel", "player_id", "proven_roles", "replayed"),
-        *("replies", "requests_announced", "resumes", "rewound", "roles", "seat", "sends", "sign_outs", "signed_in_at"),
+        *("_past", "account", "address", "beside", "channel", "channels_opened", "closing", "codec", "connection"),
+        *("created_at", "data", "drop_reason", "dropped_at", "drops", "end_reason", "ends", "epoch", "expires_at"),
+        *("features", "flags", "flood", "grace_s", "id", "inbox", "last_active_at", "last_request", "latency"),
+        *("limited", "limits", "lineage", "name", "on_disconnect", "own_channel", "own_limits", "player_id"),
+        *("proven_roles", "rates", "replayed", "replies", "requests_announced", "resumes", "rewound", "roles", "seat"),
+        *("sends", "sign_outs", "signed_in_at"),
         *("state", "tokens", "wrong_guesses"),
     )
 
@@ -191,7 +203,14 @@ class Session:
         client hears it."""
         self.channels_opened = 0
         self._past = _NO_USAGE
-        self._limits = limits
+        self.limits = limits
+        """The limits of its client: the server's, with what its roles and `limit` have changed."""
+        self.own_limits: RoleLimits | None = None
+        """What `limit` has changed."""
+        self.rates: Rates | None = None
+        """Instead of the server's, if it has other limits."""
+        self.limited: Callable[[Session], None] | None = None
+        """Set by the server: how changed limits are put in force."""
         self.last_request = 0
         self.requests_announced = 0
         self.replies: tuple[Reply, ...] = ()
@@ -250,6 +269,15 @@ class Session:
         """End the session for good: its seat is freed and its token is dead."""
         if self.ends is not None:
             self.ends(self, Reason.KICKED, reason)
+
+    def limit(self, /, **limits: float | None) -> None:
+        """Change limits of this session alone, at once: `session.limit(messages_per_s=500)`; None undoes a change.
+
+        What can be changed are the fields of `RoleLimits`. They win over those of its roles.
+        """
+        self.own_limits = changed_limits(self.own_limits, limits)
+        if self.limited is not None:
+            self.limited(self)
 
     # State. Called by the registry, which keeps its indexes in step.
 
@@ -317,7 +345,7 @@ class Session:
     def open_channel(self, purpose: Purpose = "seat") -> Channel:
         """A new channel; its number is never used again in this session."""
         self.channels_opened += 1
-        channel = Channel(self.channels_opened, self._limits, purpose)
+        channel = Channel(self.channels_opened, self.limits, purpose)
         self.restore_channel(channel)
         return channel
 
@@ -374,7 +402,7 @@ class Session:
             # The client has other numbers and is not told: it must not take these messages for those it missed.
             channel.give_up()
         self.closing = (*self.closing, channel)
-        while len(self.closing) > self._limits.closing_channels_max:
+        while len(self.closing) > self.limits.closing_channels_max:
             self.channel_over(self.closing[0])
         return channel
 
@@ -420,7 +448,7 @@ class Session:
     def replied(self, reply: Reply) -> None:
         """Keep a reply, in case its request is repeated; the oldest ones are forgotten."""
         replies = (*self.replies, reply)
-        self.replies = replies[max(0, len(replies) - self._limits.replies_kept_max) :]
+        self.replies = replies[max(0, len(replies) - self.limits.replies_kept_max) :]
 
     def __repr__(self) -> str:
         return f"<Session {self.id} of {self.player_id} {self.status} epoch {self.epoch}>"

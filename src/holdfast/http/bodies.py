@@ -56,6 +56,13 @@ class NewTicket(Struct, frozen=True, forbid_unknown_fields=True):
     """How long it is valid; the server's default if it is missing or null."""
 
 
+class SessionChanges(Struct, frozen=True, forbid_unknown_fields=True):
+    """What to change of a session."""
+
+    limits: Annotated[dict[str, Annotated[float, Meta(ge=0)] | None], Meta(max_length=32)]
+    """By name, as in {"messages_per_s": 500, "idle_s": 0}; null undoes a change. They win over those of its roles."""
+
+
 class NewBroadcast(Struct, frozen=True, forbid_unknown_fields=True):
     """A message to all players of a room."""
 

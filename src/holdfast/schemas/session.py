@@ -51,6 +51,8 @@ class SessionInfo(Struct, frozen=True, omit_defaults=True):
     """Bytes of payloads from the client on this server, without the overhead of TLS, WebSocket and TCP."""
     bytes_out: int = 0
     """The same to the client."""
+    limits: dict[str, float] = {}
+    """Limits that differ from the server's, because of a role or for this session."""
 
 
 class SessionPage(Struct, frozen=True, omit_defaults=True):
@@ -182,6 +184,8 @@ class SessionRecord(Struct, array_like=True, frozen=True):
     """The session's own channel; None if nothing was sent on it."""
     features: list[str] = []
     """What its last client could do."""
+    own_limits: dict[str, float] = {}
+    """Limits that were changed for this session alone."""
 
 
 class NameInfo(Struct, frozen=True):
@@ -194,6 +198,7 @@ class SessionSchema(SessionInfo, frozen=True, kw_only=True):
     """Everything that is known of a session: what is shown, and what is private. It is never sent."""
 
     proven_roles: list[str]
+    own_limits: dict[str, float]
     sign_outs: int
     epoch: int
     channels_opened: int

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 from holdfast.core.addresses import AddressQuota, AddressShares
 from holdfast.core.limits import Limits
 from holdfast.core.placement import Queue
-from holdfast.core.rates import Rates
 from holdfast.core.reasons import Reason
 from holdfast.core.room import Room
 from holdfast.core.session import PlayerId, Session
 from holdfast.core.tokens import new_id, printable
-from holdfast.identity.port import Authenticator
+from holdfast.identity.port import Authenticator, Identity
 from holdfast.observability.bus import EventBus, EventLog
 from holdfast.observability.exposition import Exposition, NodeView
 from holdfast.observability.log_lines import EventLogger, LineLimit, log_left_out
@@ -35,6 +34,7 @@ from holdfast.server.agents import AgentServices
 from holdfast.server.connection.buffers import Writes
 from holdfast.server.connection.connection import ConnectionServices, LiveConnection
 from holdfast.server.connection.connections import Connections, Heartbeat, Lifetimes
+from holdfast.server.connection.session_limits import SessionLimiter
 from holdfast.server.connection.throttle import FairQueue, Throttle
 from holdfast.server.context import Alarms, Clock, Context, Environment, Faults
 from holdfast.server.directory.directory import Directory, StoredRooms
@@ -164,7 +164,8 @@ class ServerParts:
         self.sessions = self.lifecycle.registry
         self.notices = Notices(self.sessions)
         self.stored = StoredSessions()
-        self.lifetimes = Lifetimes(clock, limits, self.lifecycle.end_session)
+        self.lifetimes = Lifetimes(clock, self.lifecycle.end_session)
+        self.session_limiter = SessionLimiter(clock, limits, renew=self.lifetimes.renew, save=self._save_session)
         self.access = Access(
             self.context,
             self.settings.store,
@@ -368,6 +369,7 @@ class ServerParts:
             access=self.access,
             limiter=self.connection_limiter,
             names=self.display_names,
+            sessions_max=self._sessions_max,
             is_draining=lambda: self.drain.is_on,
         )
         resumer = Resumer(
@@ -403,7 +405,7 @@ class ServerParts:
             counters=self.context.counters,
             faults=self.faults,
             writes=Writes(self.clock.loop, ack_s=limits.ack_s),
-            rates=Rates(limits),
+            rates=self.session_limiter.rates,
             opened=self.connections.opened,
             lost=self.connections.lost,
             unlinked=self.connections.unlinked,
@@ -433,6 +435,7 @@ class ServerParts:
     def _order_listeners(self) -> None:
         lifecycle, rooms, connections = self.lifecycle, self.rooms, self.connections
         lifecycle.on_add += [self.access.roles.apply]
+        self.access.roles.on_change += [self.session_limiter.apply]
         lifecycle.graces.may_end = lambda session: not self.stored.is_stuck(session)
         lifecycle.on_drop += [self.requests.dropped]
         lifecycle.on_detach += [rooms.index.watches.dropped, rooms.session_dropped]
@@ -453,6 +456,13 @@ class ServerParts:
         ]
 
     # Callbacks between parts
+
+    def _save_session(self, session: Session) -> None:
+        self.stored.changed(session)
+
+    def _sessions_max(self, identity: Identity) -> int:
+        roles = self.access.roles.of(identity.player_id, identity.roles)
+        return self.session_limiter.sessions_per_player_max(roles)
 
     def _is_store_failing(self) -> bool:
         return self.committer is not None and self.committer.is_failing

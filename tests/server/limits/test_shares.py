@@ -288,7 +288,10 @@ GIVES_WAY = {
 }
 """What is remembered: the oldest gives way, or it is forgotten with time. Nobody is refused for want of it."""
 
-OF_OPERATORS = {"bans_max", "broadcasts_max", "packet_targets_max", "records_in_memory_max", "tickets_used_max"}
+OF_OPERATORS = {
+    *("bans_max", "broadcasts_max", "packet_targets_max", "records_in_memory_max", "role_changes_max"),
+    "tickets_used_max",
+}
 """What operators fill, or players with an account or a ticket that an operator gave them."""
 
 
@@ -305,6 +308,7 @@ def test_every_limit_of_a_node_is_shared_or_cannot_be_taken_by_one_address() -> 
 def is_of_one(name: str) -> bool:
     """Whether it limits one message, connection, session, player, room or search, or one piece of the node's work."""
     return any(part in name for part in ("_bytes_", "_per_", "_s_max", "bytes_max")) or name in {
+        *("groups_max", "group_members_max"),
         *("fragments_max", "nesting_max", "window_messages_max", "kept_messages_max", "latest_kept_max"),
         *(
             "violations_warned_max",
@@ -323,6 +327,7 @@ def is_of_one(name: str) -> bool:
             "effects_max",
             "timeline_max",
             "events_waiting_max",
+            "unpolled_events_max",
         ),
         *(
             "commit_turns_max",

@@ -58,6 +58,7 @@ export interface SessionInfo {
   messages_out: number;
   bytes_in: number;
   bytes_out: number;
+  limits: Record<string, number>;
 }
 export interface TimelineInfo {
   session: string;

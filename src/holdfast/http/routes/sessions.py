@@ -1,10 +1,11 @@
 """Sessions and players: list them, end or drop a session, explain what happened, sign a player out, change roles."""
 
-from litestar import delete, get, post, put
+from litestar import delete, get, patch, post, put
 from litestar.di import NamedDependency
+from litestar.params import JSONBody
 
 from holdfast.http.api import Scope
-from holdfast.http.bodies import PageQuery, PlayerQuery, ReasonQuery, SessionQuery
+from holdfast.http.bodies import PageQuery, PlayerQuery, ReasonQuery, SessionChanges, SessionQuery
 from holdfast.http.requests import ApiRequest, caller_of
 from holdfast.http.routes.shared import PlayerPath, RolePath, Server, SessionPath, route
 from holdfast.schemas.player import PlayerInfo, PlayerPage
@@ -30,6 +31,12 @@ async def list_sessions(server: Server, params: NamedDependency[SessionQuery]) -
 async def get_session(server: Server, session_id: SessionPath) -> SessionInfo:
     """Connected, or disconnected and still in its grace."""
     return server.sessions.get(session_id)
+
+
+@route(patch, _SESSION, "sessions", "Limit a session", Scope.ADMIN, example={"limits": {"messages_per_s": 500}})
+async def limit_session(server: Server, session_id: SessionPath, data: JSONBody[SessionChanges]) -> SessionInfo:
+    """Change limits of this session alone: at once, and for as long as it lives."""
+    return server.sessions.limit(session_id, **data.limits)
 
 
 @route(delete, _SESSION, "sessions", "End a session", Scope.ADMIN, "throttled", example={"reason": "maintenance"})

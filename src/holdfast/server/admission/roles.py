@@ -5,7 +5,7 @@
 A change applies to all sessions of the player, present and later ones, whichever way they sign in.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from holdfast.core.errors import Invalid, Throttled
 from holdfast.core.records import Unreadable, decode_role, encode
@@ -32,6 +32,8 @@ class Roles:
         self._records = records
         self._sessions = sessions
         self._changed: dict[str, RoleInfo] = {}
+        self.on_change: list[Callable[[Session], None]] = []
+        """The roles of a session were set: what depends on them follows."""
 
     async def load(self) -> None:
         """Load the changes from the store."""
@@ -51,6 +53,8 @@ class Roles:
     def apply(self, session: Session) -> None:
         """Give a session its roles: it begins, was restored, or its player has an account now."""
         session.roles = self.of(session.player_id, session.proven_roles)
+        for heard in self.on_change:
+            heard(session)
 
     def changes(self, player_id: str) -> RoleInfo:
         """What operators changed for a player; empty if they changed nothing."""

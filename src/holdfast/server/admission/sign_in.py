@@ -151,8 +151,10 @@ class SignIn:
         access: Access,
         limiter: ConnectionLimiter,
         names: DisplayNames,
+        sessions_max: Callable[[Identity], int],
         is_draining: Callable[[], bool],
     ) -> None:
+        """`sessions_max` says how many sessions a player may have."""
         self._clock = context.clock
         self._limits = context.limits
         self._random = context.random
@@ -168,6 +170,7 @@ class SignIn:
         self._access = access
         self._limiter = limiter
         self._names = names
+        self._sessions_max = sessions_max
         self._is_draining = is_draining
         self._in_progress: dict[LiveConnection, asyncio.Task[None]] = {}
 
@@ -296,8 +299,9 @@ class SignIn:
             connection.close(Reason.INTERNAL)
             return
         # Last: other sessions may end for this one, which must not be refused afterwards.
-        if not self._make_space(identity.player_id, connection.address):
-            message = f"this player already has {limits.sessions_per_player_max} sessions; end one first"
+        most = self._sessions_max(identity)
+        if not self._make_space(identity.player_id, connection.address, most):
+            message = f"this player already has {most} sessions; end one first"
             self._refuse(attempt, Reason.REFUSED, message, problem=Throttled.code)
             return
         self._open(attempt, identity, name)
@@ -344,11 +348,10 @@ class SignIn:
         )
         self._welcomer.welcome(connection, session, token, outcome, credential=identity.credential)
 
-    def _make_space(self, player_id: str, address: str) -> bool:
+    def _make_space(self, player_id: str, address: str, most: int) -> bool:
         """Whether a player may have one more session; other sessions end for it if that is the policy."""
         # Sessions that are only in the store count too.
         self._stored.restore_of_player(player_id)
-        most = self._limits.sessions_per_player_max
         # Agents are the server's own; a seat whose session was lost in a crash is held for this very player.
         sessions = [each for each in self._lifecycle.registry.of_player(player_id) if each.codec is not None]
         if len(sessions) < most:

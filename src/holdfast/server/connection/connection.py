@@ -528,7 +528,7 @@ class LiveConnection(Connection):
         self.session = session
         flood = session.flood
         if flood is None:
-            flood = session.flood = Flood(self._services.rates)
+            flood = session.flood = Flood(session.rates or self._services.rates)
             if session.resumes:
                 # A resume counts as a request.
                 flood.requests.take(self.heard_at)

@@ -144,20 +144,26 @@ class Lifetimes:
     it; a timer that fires too early is restarted.
     """
 
-    def __init__(self, clock: Clock, limits: Limits, end_session: Callable[[Session, Reason, str], None]) -> None:
+    def __init__(self, clock: Clock, end_session: Callable[[Session, Reason, str], None]) -> None:
         self._clock = clock
-        self._limits = limits
         self._end_session = end_session
         self._timers: dict[LiveConnection, asyncio.TimerHandle] = {}
 
     def begin(self, connection: LiveConnection, session: Session) -> None:
         """The connection belongs to the session."""
-        limits = self._limits
+        limits = session.limits
         idle_at = [session.last_active_at + limits.idle_s] if limits.idle_s else []
         old_at = [session.created_at + limits.session_age_max_s] if limits.session_age_max_s else []
         if idle_at or old_at:
             ends_at = min(idle_at + old_at)
             self._timers[connection] = self._clock.loop.call_at(ends_at, self._check, connection)
+
+    def renew(self, session: Session) -> None:
+        """The limits of the session have changed."""
+        connection = session.connection
+        if isinstance(connection, LiveConnection) and connection.session is session:
+            self.cancel(connection)
+            self.begin(connection, session)
 
     def cancel(self, connection: LiveConnection) -> None:
         timer = self._timers.pop(connection, None)
@@ -166,9 +172,10 @@ class Lifetimes:
 
     def _check(self, connection: LiveConnection) -> None:
         self._timers.pop(connection, None)
-        session, limits, now = connection.session, self._limits, self._clock.now()
+        session, now = connection.session, self._clock.now()
         if session is None or not connection.is_open:
             return
+        limits = session.limits
         if limits.idle_s and now >= session.last_active_at + limits.idle_s:
             self._end_session(session, Reason.IDLE, f"the session was idle for {limits.idle_s:g} s")
         elif limits.session_age_max_s and now >= session.created_at + limits.session_age_max_s:

@@ -1,7 +1,7 @@
 """Recovery: rooms and sessions continue as the store has them, seats held, timers set, players awaited.
 
     `recover` reads the store → `_restore_room` decodes a room and makes its runner → `_fill` restores its sessions,
-    seats, objects, groups, timers and reservations → the first turn is `on_recover`, and the first commit claims the room
+    seats, objects, groups, timers and reservations → the first turn is `on_recover`; the first commit claims the room
 
 A record that cannot be read is set aside: it stays in the store as it is, its players sign in anew, and the log has
 the reason.

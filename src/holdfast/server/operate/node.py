@@ -117,9 +117,16 @@ class NodeOverview:
 
 
 def limits_in_force(limits: Limits) -> list[LimitInfo]:
-    """Every limit, with its default."""
+    """Every limit, with its default; one of a role is "gm.messages_per_s", and its default the limit of everybody."""
     default = Limits()
-    return [LimitInfo(each.name, _shown(limits, each.name), _shown(default, each.name)) for each in fields(Limits)]
+    names = [each.name for each in fields(Limits) if each.name != "by_role"]
+    everybody = [LimitInfo(name, _shown(limits, name), _shown(default, name)) for name in names]
+    by_role = [
+        LimitInfo(f"{role}.{name}", value, _shown(limits, name))
+        for role, of_role in limits.by_role.items()
+        for name, value in of_role.values().items()
+    ]
+    return everybody + by_role
 
 
 def _kind(room_type: type[Room[Any]]) -> KindInfo:

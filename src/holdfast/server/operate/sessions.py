@@ -86,6 +86,15 @@ class SessionOperations:
             raise NotFound(f"there is no session {session_id!r}; it may have ended")
         session.disconnect(reason or "an operator closed this connection")
 
+    def limit(self, session_id: str, /, **limits: float | None) -> SessionInfo:
+        """Change limits of a session alone, at once; None undoes a change. The names are those of `RoleLimits`."""
+        session = self._find(session_id)
+        try:
+            session.limit(**limits)
+        except (TypeError, ValueError) as error:
+            raise Invalid(str(error)) from None
+        return self._info(session)
+
     def broadcast(
         self, *, text: str = "", message_type: str = "", body: Mapping[str, Any] | None = None, role: str, kind: str
     ) -> int:

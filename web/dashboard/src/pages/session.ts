@@ -154,6 +154,12 @@ function drawAbout(info: SessionInfo) {
     ["Received", `${counted(info.messages_in, "message")}, ${bytes(info.bytes_in)}`],
     ["Sent", `${counted(info.messages_out, "message")}, ${bytes(info.bytes_out)}`],
     ["Drops / resumes", `${info.drops} / ${info.resumes}`],
+    [
+      "Limits of its own",
+      Object.entries(info.limits)
+        .map(([name, value]) => `${name} ${value}`)
+        .join(", ") || "–",
+    ],
     ["Flags", info.flags.join(", ").replaceAll("_", " ") || "–"],
   );
 }
