@@ -15,7 +15,7 @@ def test_there_are_the_examples_the_readme_promises() -> None:
     names = {path.stem for path in EXAMPLES}
 
     games = {"chat", "tic_tac_toe", "arena", "npcs", "notice_board", "lobby"}
-    libraries = {"sessions_in_a_websockets_server", "exactly_once_in_a_websockets_server"}
+    libraries = {"sessions_in_a_websockets_server", "exactly_once_in_a_websockets_server", "exactly_once_in_fastapi"}
     assert games | libraries | {"under_drops"} <= names
 
 

@@ -1,14 +1,17 @@
-"""Every SDK with a server that is not ours: `PlayerStreams` in a plain `websockets` server."""
+"""Every SDK with servers that are not ours: `PlayerStreams` in a plain `websockets` server and in a FastAPI app."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass
 from itertools import cycle, islice
 from random import Random
+from socket import create_server
 from typing import Any
 
 import pytest
+import uvicorn
+from fastapi import FastAPI, WebSocket, WebSocketDisconnect
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 from websockets.typing import Subprotocol
@@ -69,8 +72,31 @@ async def in_websockets(game: Counting) -> AsyncIterator[int]:
         yield server.sockets[0].getsockname()[1]
 
 
+@asynccontextmanager
+async def in_fastapi(game: Counting) -> AsyncIterator[int]:
+    app = FastAPI()
+
+    @app.websocket("/")
+    async def play(socket: WebSocket) -> None:
+        (subprotocol,) = socket.scope["subprotocols"]
+        await socket.accept(subprotocol=subprotocol)
+        is_text = subprotocol.endswith("json")
+        payloads: Any = socket.iter_text() if is_text else socket.iter_bytes()
+        send: Callable[[Any], Awaitable[None]] = socket.send_text if is_text else socket.send_bytes
+        with suppress(WebSocketDisconnect):
+            await game.serve(payloads, send, socket.close, subprotocol=subprotocol)
+
+    server = uvicorn.Server(uvicorn.Config(app, log_level="critical", ws="websockets-sansio"))
+    with create_server(("127.0.0.1", 0)) as listener:
+        serving = asyncio.create_task(server.serve(sockets=[listener]))
+        yield listener.getsockname()[1]
+        server.should_exit = True
+        await serving
+
+
 SERVERS: dict[str, Callable[[Counting], AbstractAsyncContextManager[int]]] = {
     "websockets": in_websockets,
+    "fastapi": in_fastapi,
 }
 
 
