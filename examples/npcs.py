@@ -1,10 +1,10 @@
-"""NPCs: ten agents (bots in the server's process) in a room. They need no socket and no encoding; to the room they are
-ordinary players."""
+"""NPCs: a room opens ten agents (bots in the server's process). They need no socket and no encoding; to the room they
+are ordinary players. `holdfast serve examples/npcs.py` runs the same room."""
 
 import asyncio
 
 import holdfast
-from holdfast import Agent, Message, Player, PlayerData, Room, Server, WebSocket, on
+from holdfast import Message, Player, PlayerData, Room, RoomAgent, Server, WebSocket, on
 
 NPCS = 10
 
@@ -27,41 +27,38 @@ class Tavern(Room[PlayerData]):
 
     max_players = 16
 
+    def on_create(self, config: dict[str, object]) -> None:
+        for number in range(1, NPCS + 1):
+            self.open_agent(f"npc-{number}", live)
+
     @on(Greet)
     def greet(self, player: Player[PlayerData], greet: Greet) -> None:
         self.broadcast(Greeted(player.id, greet.whom))
 
 
-async def live(agent: Agent, room_id: str) -> None:
+async def live(agent: RoomAgent[PlayerData]) -> None:
     """An NPC's behaviour: greet back every player who greets it."""
-    room = await agent.join(room_id)
-    async for message in room:
-        if isinstance(message, Greeted) and message.whom == agent.session.player_id:
-            await room.send(Greet(message.who))
+    while True:
+        greeted = await agent.receive(Greeted)
+        if greeted.whom == agent.id:
+            agent.send(Greet(greeted.who))
 
 
 async def main() -> None:
     """A player joins and greets every NPC; each NPC greets back."""
-    async with Server([Tavern], listen=[WebSocket(port=0)]) as server, asyncio.TaskGroup() as lives:
-        tavern = await server.create_room("tavern")
-        agents = [server.open_agent(f"npc-{number}") for number in range(1, NPCS + 1)]
-        for agent in agents:
-            lives.create_task(live(agent, tavern.id))
-
-        async with holdfast.connect(server.url, messages=[Greeted]) as session:
-            room = await session.join(tavern.id)
-            for agent in agents:
-                await room.send(Greet(agent.session.player_id))
-            friends: set[str] = set()
-            async for message in room:
-                if isinstance(message, Greeted) and message.whom == session.player_id:
-                    friends.add(message.who)
-                if len(friends) == NPCS:
-                    break
-            print(f"greeted back by {', '.join(sorted(friends))}")
-
-        for agent in agents:
-            agent.end()
+    async with (
+        Server([Tavern], listen=[WebSocket(port=0)]) as server,
+        holdfast.connect(server.url, messages=[Greeted]) as session,
+    ):
+        room = await session.join_or_create("tavern")
+        for number in range(1, NPCS + 1):
+            await room.send(Greet(f"agent:npc-{number}"))
+        friends: set[str] = set()
+        while len(friends) < NPCS:
+            greeted = await room.receive(Greeted)
+            if greeted.whom == session.player_id:
+                friends.add(greeted.who)
+        print(f"greeted back by {', '.join(sorted(friends))}")
 
 
 if __name__ == "__main__":

@@ -43,7 +43,7 @@ from holdfast.core.messages import (
 )
 from holdfast.core.placement import LatencyPolicy, Queue
 from holdfast.core.reasons import Reason
-from holdfast.core.room import Room
+from holdfast.core.room import Room, RoomAgent
 from holdfast.core.room_context import Timer
 from holdfast.core.saved_types import Parts
 from holdfast.core.session import Player, Session, SessionFlags
@@ -112,6 +112,7 @@ __all__ = [
     "Resynced",
     "RoleLimits",
     "Room",
+    "RoomAgent",
     "RoomFull",
     "RoomInfo",
     "RoomList",

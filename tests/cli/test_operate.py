@@ -114,6 +114,7 @@ async def test_players_and_sessions_are_listed_kicked_and_ended(operator: Operat
             "granted": [],
             "revoked": [],
             "name": "Ada",
+            "is_agent": False,
         }
         shown = await operator.json("sessions", "show", ada.id)
         assert (shown["connection_state"], shown["codec"]) == ("in_game", "holdfast.v1.msgpack")

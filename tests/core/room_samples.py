@@ -73,6 +73,9 @@ class Desk:
     def name_host(self, player: Player[Any] | None) -> None:
         context_of(self.room).host = player
 
+    def open_agent(self, name: str, brain: Callable[..., Any], roles: frozenset[str]) -> Player[Any]:
+        raise NotImplementedError
+
     def close(self) -> None:
         self.closed += 1
         context_of(self.room).listing.happened(RoomStep.CLOSED)

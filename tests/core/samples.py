@@ -66,6 +66,8 @@ class Mailbox:
     def overflow(self) -> None:
         raise NotImplementedError
 
+    mute = unmute = overflow
+
     def send(self, message: Message) -> None:
         self.log.append((self.owner, message))
 

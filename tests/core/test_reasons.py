@@ -13,6 +13,7 @@ SEAT_ONLY = {
     Reason.ROOM_CLOSED,
     Reason.ROOM_FAILED,
     Reason.JOIN_FAILED,
+    Reason.AGENT_FAILED,
 }
 # What a client should do about each close, from what the reason means.
 EXPECTED: dict[Reason, Advice] = {

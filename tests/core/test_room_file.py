@@ -44,6 +44,7 @@ FILE: dict[str, Any] = {
             "stream": None,
             "name": "Ada",
             "groups": ["red", "scouts"],
+            "agent": "",
         }
     ],
     "objects": ["ball"],

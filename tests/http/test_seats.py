@@ -20,6 +20,7 @@ async def test_the_seats_of_a_room_are_shown(world: World) -> None:
                 "expires_in_s": 0.0,
                 "is_host": False,
                 "name": "",
+                "is_agent": False,
             }
         ]
     }

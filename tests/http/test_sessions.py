@@ -46,7 +46,15 @@ async def test_players_are_listed_by_page_and_shown_with_what_is_theirs(world: W
     ann = (await client.get("/v1/players/ann")).json()
 
     assert page == {"players": [ann], "cursor": "1"}
-    assert ann == {"id": "ann", "sessions": ["s1"], "rooms": ["r"], "account": "", **NO_ROLES, "name": ""}
+    assert ann == {
+        "id": "ann",
+        "sessions": ["s1"],
+        "rooms": ["r"],
+        "account": "",
+        **NO_ROLES,
+        "name": "",
+        "is_agent": False,
+    }
     problem_in(await client.get("/v1/players/zoe"), 404, "not_found")
 
 

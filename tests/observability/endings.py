@@ -6,8 +6,9 @@ if its session is gone when it comes back, as "expired"; of a link that broke no
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
-from holdfast import Agent, Auth, Reason, Refused
+from holdfast import Agent, Auth, PlayerData, Reason, Refused, RoomAgent, SeatLeft
 from holdfast.core.reasons import reason_of
+from holdfast.core.session import seat_of
 from holdfast.identity.port import Approach, Identity
 from holdfast.schemas.events import (
     ConnectionRefused,
@@ -21,6 +22,7 @@ from holdfast.schemas.events import (
 from holdfast.schemas.frames import Bye, Hello, Position, Resume
 from holdfast.schemas.requests import Ban, Create
 from holdfast.server.agents import AgentRoom
+from holdfast.server.rooms.agents import Inbox
 from holdfast.testing import FaultyStore, Named
 from tests.observability.scene import Say, Scene, Visitor, hall, scene
 from tests.server.durability.bench import until
@@ -340,6 +342,23 @@ async def _the_game_refuses_them() -> tuple[list[Event], Heard]:
         ada = await play.enter("unloved")
         ada.client.ask("join_or_create", kind="hall")
         return play.events, await ada.left_for()
+
+
+async def _fails(agent: RoomAgent[PlayerData]) -> None:
+    raise ZeroDivisionError
+
+
+@case(Reason.AGENT_FAILED, PlayerLeft, Ended)
+async def _the_code_of_an_agent_fails() -> tuple[list[Event], Heard]:
+    async with scene(allow_errors=ZeroDivisionError) as play:
+        room = await play.server.create_room("hall")
+        play.call(room.open_agent, "bot", _fails)
+        (player,) = room.players
+        await play.settled()
+        inbox = seat_of(player).outlet
+        assert isinstance(inbox, Inbox)
+        assert isinstance(inbox.farewell, SeatLeft)
+        return play.events, inbox.farewell.reason
 
 
 @case(Reason.DROPPED, PlayerLeft)

@@ -73,13 +73,13 @@ async def test_agents_and_clients_are_players_alike(world: World) -> None:
     await npc_room.send(Say("hello"))
     await room.send(Say("hello yourself"))
 
-    assert await hear(room, "hello yourself") == [Said("npc", "hello"), Said(session.player_id, "hello yourself")]
+    assert await hear(room, "hello yourself") == [Said("agent:npc", "hello"), Said(session.player_id, "hello yourself")]
     messages = aiter(npc_room)
     assert [await anext(messages), await anext(messages)] == [
-        Said("npc", "hello"),
+        Said("agent:npc", "hello"),
         Said(session.player_id, "hello yourself"),
     ]
-    assert kind.story.of("on_join") == [("on_join", session.player_id), ("on_join", "npc")]
+    assert kind.story.of("on_join") == [("on_join", session.player_id), ("on_join", "agent:npc")]
 
 
 async def test_an_agent_is_a_session_of_the_server(world: World) -> None:
@@ -88,7 +88,7 @@ async def test_an_agent_is_a_session_of_the_server(world: World) -> None:
     npc = server.open_agent("npc", roles=["guard"])
 
     assert list(server.sessions) == [npc.session]
-    assert server.sessions.of_player("npc") == [npc.session]
+    assert server.sessions.of_player("agent:npc") == [npc.session]
     assert (npc.session.status, npc.session.roles, npc.session.codec) == ("connected", frozenset({"guard"}), None)
     assert npc.session.connection is not None
     assert npc.session.connection.transport_kind == "agent"
@@ -117,7 +117,7 @@ async def test_an_agent_that_is_kicked_is_told_why_and_may_join_again(world: Wor
     assert [message async for message in npc_room] == []
     again = await npc.join(room.id)
     await again.send(Say("woof"))
-    assert await anext(aiter(again)) == Said("npc", "woof")
+    assert await anext(aiter(again)) == Said("agent:npc", "woof")
 
 
 async def test_an_agent_may_leave(world: World) -> None:
@@ -131,7 +131,7 @@ async def test_an_agent_may_leave(world: World) -> None:
     await npc_room.leave()
 
     assert room.players == ()
-    assert kind.story.of("on_leave") == [("on_leave", "npc", Reason.LEFT)]
+    assert kind.story.of("on_leave") == [("on_leave", "agent:npc", Reason.LEFT)]
     assert npc.session.status == "connected"
 
 
@@ -148,7 +148,7 @@ async def test_an_agent_that_does_not_read_is_ended_and_the_others_notice_nothin
         assert await texts_until(room, str(number)) == [str(number)]
 
     assert (npc.session.status, npc.session.end_reason) == ("ended", Reason.SLOW)
-    assert kind.story.of("on_leave") == [("on_leave", "npc", Reason.SLOW)]
+    assert kind.story.of("on_leave") == [("on_leave", "agent:npc", Reason.SLOW)]
     assert [message async for message in npc_room] == []
     assert npc_room.left is not None
     assert npc_room.left.reason == Reason.SLOW
@@ -361,7 +361,7 @@ async def test_an_agent_that_is_disconnected_is_held_and_comes_back_to_its_seat(
     npc.session.disconnect("a test")
     assert (npc.session.status, npc.session.drops) == ("disconnected", 1)
     (held,) = next(iter(server.rooms)).players
-    assert (held.id, held.connected) == ("npc", False)
+    assert (held.id, held.connected) == ("agent:npc", False)
     with pytest.raises(NotSeated, match="resume"):
         await room.send(Say("hello?"))
     held.send(Said("room", "while you were away"))

@@ -15,11 +15,11 @@ from typing import Any, ClassVar
 
 from msgspec import Struct, field
 
-from holdfast import Parts, Player, PlayerData, Reason, Refused, Room, on
+from holdfast import Parts, Player, PlayerData, Reason, Refused, Room, RoomAgent, on
 from holdfast.server.rooms.splitmix64 import SplitMix64
 from tests.simulation.checker import Checker, Op
 from tests.simulation.options import Options
-from tests.simulation.view import Append, Entered, Shown, Told, View
+from tests.simulation.view import Append, Entered, Note, Shown, Told, View
 
 OWN = Op("", 0)
 """What a room writes down by itself."""
@@ -30,6 +30,11 @@ THINGS = 3
 # A bell chimes a few times; one that is rung again begins anew.
 BELLS = ("big bell", "small bell")
 BELL_S = 0.7
+# Every room has an agent, which writes down a word of its own for some of the others'.
+SCRIBE = "scribe"
+NOTED = 3
+NAPS = 0.02
+NAP_S = 3.0
 CHIMES = 4
 
 
@@ -101,6 +106,7 @@ class Game:
         self.options = options
         self.numbers = count(1)
         self.pace = Random(f"{options.seed}/pace")
+        self.naps = Random(f"{options.seed}/naps")
         self.is_quiet = False
         self.rooms: dict[str, Ledger] = {}
         """Where each room is now: the last server that began it, or brought it back."""
@@ -131,9 +137,10 @@ class Life:
 
 
 class Ledger(Room[Mark]):
-    """Writes down what players say, answers each, and repeats it to all."""
+    """Writes down what players say, answers each, and repeats it to all. An agent of its own reads along."""
 
-    max_players = 3
+    # With the agent's.
+    max_players = 4
     empty_ttl_s = 1.0
     state: Board
     game: ClassVar[Game]
@@ -141,6 +148,8 @@ class Ledger(Room[Mark]):
     # Whether hooks come the moment that something happens, with no turns to wait for.
     is_prompt: ClassVar[bool] = True
     is_in_turn = False
+    # How often the agent was shown the state because it had missed something, in this life of the room.
+    agent_resyncs = 0
 
     @property
     def checker(self) -> Checker:
@@ -157,10 +166,12 @@ class Ledger(Room[Mark]):
         if self.life.is_over:
             self.game.strays.add(self.id)
         self.state = Board(dice=self.random.position if isinstance(self.random, SplitMix64) else 0)
+        self.open_agent(SCRIBE, self.read_along)
 
     def on_recover(self) -> Any:
         with self.turn():
             self.check_recovered()
+            self.open_agent(SCRIBE, self.read_along)
 
     def on_join(self, player: Player[Mark]) -> Any:
         with self.turn():
@@ -184,7 +195,11 @@ class Ledger(Room[Mark]):
 
     def on_resync(self, player: Player[Mark]) -> Any:
         with self.turn():
-            self.heard_of(player, "on_resync")
+            if player.is_agent:
+                # Also without a drop: it did not read for a while.
+                self.agent_resyncs += 1
+            else:
+                self.heard_of(player, "on_resync")
             self.show(player)
 
     def on_leave(self, player: Player[Mark], reason: Reason) -> Any:
@@ -210,6 +225,39 @@ class Ledger(Room[Mark]):
     def append(self, player: Player[Mark], message: Append) -> Any:
         with self.turn():
             self.answer(player, message)
+
+    @on(Note)
+    def note(self, player: Player[Mark], note: Note) -> Any:
+        with self.turn():
+            self.noted(player)
+
+    def noted(self, player: Player[Mark]) -> None:
+        self.checker.count("notes of agents")
+        self.checker.expect("P4", player.is_agent, f"{player.id} is no agent of {self.id}")
+        self.enter(self.write(OWN, "", "note"), OWN, "")
+
+    async def read_along(self, agent: RoomAgent[Mark]) -> None:
+        """The agent: it sees every entry once, in order, and never misses one without being shown the state."""
+        at: int | None = None
+        resyncs = 0
+        async for message in agent:
+            match message:
+                case Shown(_, now_at, _):
+                    is_known = at in (None, now_at) or resyncs < self.agent_resyncs
+                    self.checker.expect("I1", is_known, f"the agent of {self.id} was shown {now_at} at {at}")
+                    at, resyncs = now_at, self.agent_resyncs
+                case Entered(entered_at, by, number):
+                    self.checker.expect(
+                        "I1", at in (None, entered_at), f"the agent of {self.id} saw {entered_at} after {at}"
+                    )
+                    at = entered_at + 1
+                    if by and number % NOTED == 0 and not self.game.is_quiet:
+                        agent.send(Note())
+                    if self.game.naps.random() < NAPS:
+                        # Longer than its inbox lasts.
+                        await asyncio.sleep(NAP_S)
+                case _:
+                    pass
 
     def answer(self, player: Player[Mark], message: Append) -> None:
         op = Op(message.process, message.n)
@@ -385,6 +433,12 @@ class SlowLedger(Ledger):
         await self.linger()
         with self.turn():
             self.answer(player, message)
+
+    @on(Note)
+    async def note(self, player: Player[Mark], note: Note) -> None:
+        await self.linger()
+        with self.turn():
+            self.noted(player)
 
     async def ring(self, number: str) -> None:
         await self.linger()

@@ -1,6 +1,13 @@
 """All planted bugs, by their names: each must be caught, to prove that the checker can fail."""
 
-from tests.simulation import channel_mutants, commit_mutants, link_mutants, recovery_mutants, session_mutants
+from tests.simulation import (
+    agent_mutants,
+    channel_mutants,
+    commit_mutants,
+    link_mutants,
+    recovery_mutants,
+    session_mutants,
+)
 from tests.simulation.planting import DURABLE_MUTANTS, LINK_MUTANTS, MUTANTS, ROLLBACK_MUTANTS, Mutant
 
 __all__ = [
@@ -9,6 +16,7 @@ __all__ = [
     "MUTANTS",
     "ROLLBACK_MUTANTS",
     "Mutant",
+    "agent_mutants",
     "channel_mutants",
     "commit_mutants",
     "link_mutants",

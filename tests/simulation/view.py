@@ -19,6 +19,10 @@ class Append(Message):
     wish: str = ""
 
 
+class Note(Message):
+    """From an agent: please write a word of your own into your log."""
+
+
 class Shown(Message):
     """The state: the numbers of the next entry and of the next word to this player."""
 

@@ -263,6 +263,7 @@ class World:
             self._check_whole(actor)
         sampler.cancel()
         self._check_timers()
+        self._check_agents()
         self.cashier.check_all_paid()
         await self._check_empty()
         self._check_counters()
@@ -308,6 +309,11 @@ class World:
             self.checker.expect("TIMER", not overdue, f"timers of {room.id} never rang: {overdue}")
             silent = {name: bell for name, bell in room.state.bells.items() if bell.is_overdue(self.now() - 1.0)}
             self.checker.expect("TIMER", not silent, f"bells of {room.id} stopped: {silent}")
+
+    def _check_agents(self) -> None:
+        for room in self.server.rooms:
+            agents = [player for player in room.players if player.is_agent and player.connected]
+            self.checker.expect("I2", len(agents) == 1, f"{room.id} has {len(agents)} agents, not 1")
 
     async def _check_empty(self) -> None:
         """When everybody has gone, nothing is left of them."""

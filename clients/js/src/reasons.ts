@@ -51,6 +51,7 @@ export type Reason =
   | "room_closed"
   | "room_failed"
   | "join_failed"
+  | "agent_failed"
   // Of this client.
   | "unreachable"
   | "suspended"

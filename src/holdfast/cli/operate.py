@@ -82,7 +82,7 @@ ROOMS: list[Column] = [
 _SEATS: list[Column] = [
     *("player", "name", "state", "session", "latency_ms"),
     ("until", lambda item: f"{span(item['expires_in_s'])} more" if item.get("expires_in_s") else ""),
-    ("host", lambda item: "host" if item.get("is_host") else ""),
+    ("is", lambda item: ", ".join(word for word in ("host", "agent") if item.get(f"is_{word}"))),
 ]
 _BANS: list[Column] = [
     ("banned", lambda item: item["subject"]),

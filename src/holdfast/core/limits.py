@@ -306,6 +306,8 @@ class RoomLimits:
     timers_max: int = _limit(4096, "timers of a room", "`Throttled` is raised in the room")
     timer_name_bytes_max: int = _limit(256, "the name of a timer", "`ValueError` is raised in the room")
     spawned_max: int = _limit(1024, "spawned tasks of a room", "the same")
+    # Each has a task and an inbox of `kept_messages_max` messages.
+    agents_max: int = _limit(64, "agents that a room has opened", "the same, raised by `open_agent`")
     # About 3 MB with usual ids.
     objects_max: int = _limit(16_384, "objects of a room, owned by players or the server", "the same, raised by `own`")
     owned_per_player_max: int = _limit(1_024, "objects owned by one player", "the same; an heir may have more")

@@ -61,7 +61,12 @@ def check_space(room: Room[Any], seats: int) -> None:
         raise NotFound("the room is closing")
     if context.is_locked or context.listing.join_policy == "deny_all":
         raise RoomLocked("the room is locked" if context.is_locked else "the room takes nobody new")
-    if context.seats.used + seats > room.max_players:
+    check_full(room, seats)
+
+
+def check_full(room: Room[Any], seats: int) -> None:
+    """Refuse this many newcomers if the room does not have the seats."""
+    if context_of(room).seats.used + seats > room.max_players:
         raise RoomFull(f"all {room.max_players} seats are taken, held or reserved")
 
 
@@ -139,14 +144,15 @@ def elect(players: Sequence[Player[Any]], election: Election, successor: str) ->
     """The next host: the named successor if they are here, else as the room's rule says. Players come as they joined.
 
     Connected players come before absent ones; in a tie, the one who joined first. The same players give the same host,
-    on every node and after a crash.
+    on every node and after a crash. Agents are not elected.
     """
     named = next((player for player in players if player.id == successor), None)
     if named is not None:
         return named
-    if election == "none" or not players:
+    people = [player for player in players if not player.is_agent]
+    if election == "none" or not people:
         return None
-    present = [player for player in players if player.connected] or list(players)
+    present = [player for player in people if player.connected] or people
     if election == "latency":
         # One that was not measured yet is no candidate for having the shortest.
         return min(present, key=lambda player: player.latency_ms or float("inf"))

@@ -54,6 +54,12 @@ class Outlet(Protocol):
     def overflow(self) -> None:
         """This end does not read: keep nothing more for it, until it is resynced."""
 
+    def mute(self) -> None:
+        """Keep nothing until `unmute`: the current state follows, which has all that is said until then."""
+
+    def unmute(self) -> None:
+        """Keep messages again."""
+
     def send(self, message: Message) -> None:
         """Deliver exactly once, in order."""
 

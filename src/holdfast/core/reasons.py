@@ -58,6 +58,7 @@ class Reason(StrEnum):
     ROOM_CLOSED = "room_closed"
     ROOM_FAILED = "room_failed"
     JOIN_FAILED = "join_failed"
+    AGENT_FAILED = "agent_failed"
 
 
 CLOSE_CODES: dict[Reason, int] = {

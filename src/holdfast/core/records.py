@@ -22,7 +22,7 @@ from msgspec import Raw
 from holdfast.core.channel import Channel
 from holdfast.core.codec import CODECS, DECODE_ERRORS
 from holdfast.core.limits import Limits, RoleLimits
-from holdfast.core.session import PlayerId, Seat, Session, SessionId, known_features
+from holdfast.core.session import PlayerId, Seat, Session, SessionId, is_agent, known_features
 from holdfast.schemas.ban import BanRecord
 from holdfast.schemas.frames import Purpose, Reply, RequestProblem
 from holdfast.schemas.player import PlayerSchema, SeatRecord
@@ -256,6 +256,7 @@ def describe_session(session: Session, now: float) -> SessionSchema:
         transport=connection.transport_kind if connection is not None else "",
         codec=session.codec.name if session.codec is not None else "",
         flags=[str(flag.name).lower() for flag in session.flags],
+        is_agent=is_agent(session.player_id),
         latency_ms=round(session.latency_ms, 3),
         age_s=round(now - session.created_at, 3),
         idle_s=round(now - session.last_active_at, 3),
@@ -313,6 +314,8 @@ def describe_player(seat: Seat, now: float, *, is_host: bool, groups: Sequence[s
         latency_ms=round(session.latency_ms, 3),
         expires_in_s=seconds_until(session.expires_at, now),
         is_host=is_host,
+        is_agent=is_agent(seat.player_id),
+        agent=seat.agent,
         number=seat.number,
         rewound_s=session.rewound_s,
         data=seat.player.data,

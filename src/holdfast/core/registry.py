@@ -32,11 +32,13 @@ class SessionRegistry:
     def of_connection(self, connection_id: str) -> Session | None:
         return self._by_connection.get(ConnectionId(connection_id))
 
-    def add(self, session: Session) -> None:
+    def add(self, session: Session, *, by_player: bool = True) -> None:
+        """Add a session. Those of rooms' own agents are not found by player: every room may have a "bot"."""
         if session.id in self._by_id:
             raise ValueError(f"session {session.id} is already registered")
         self._by_id[session.id] = session
-        self._by_player[session.player_id] = (*self._by_player.get(session.player_id, ()), session)
+        if by_player:
+            self._by_player[session.player_id] = (*self._by_player.get(session.player_id, ()), session)
 
     def attach(self, session: Session, connection: Connection, now: float) -> Connection | None:
         """Give the session a new connection; the one it replaces is returned."""
@@ -59,11 +61,11 @@ class SessionRegistry:
         """End the session and remove it; False if that has happened before."""
         if self._by_id.pop(session.id, None) is None:
             return False
-        others = tuple(each for each in self._by_player[session.player_id] if each is not session)
+        others = tuple(each for each in self._by_player.get(session.player_id, ()) if each is not session)
         if others:
             self._by_player[session.player_id] = others
         else:
-            del self._by_player[session.player_id]
+            self._by_player.pop(session.player_id, None)
         if session.connection is not None:
             self._by_connection.pop(session.connection.id, None)
         expired = reason is Reason.GRACE_ENDED and session.state is SessionState.DISCONNECTED

@@ -1,23 +1,25 @@
 """`Room`: what a game subclasses. Everything here is the game's; the engine's half is the `RoomContext` behind it."""
 
-from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
+import inspect
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
 from math import inf
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, get_args, get_origin
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, get_args, get_origin, overload
 
 from holdfast.core.groups import Group, Groups
 from holdfast.core.handlers import Handler, check_room_class, handlers_of
-from holdfast.core.messages import Message, PlayerData, snake_case
+from holdfast.core.messages import Message, PlayerData, check_message, snake_case
 from holdfast.core.ownership import Objects, Orphans
 from holdfast.core.reasons import Reason
 from holdfast.core.recipients import choose, send_latest_to, send_to
 from holdfast.core.room_context import EVERY_S_MIN, Phase, RoomContext, Timer
-from holdfast.core.session import Player, SeatState
+from holdfast.core.session import Player, PlayerId, SeatState
 from holdfast.schemas.requests import Update
 
 if TYPE_CHECKING:
     from random import Random
 
 D = TypeVar("D", bound=PlayerData)
+M = TypeVar("M", bound=Message)
 
 Durability = Literal["memory", "checkpoint", "commit"]
 Disconnect = Literal["soft", "hard"]
@@ -337,6 +339,18 @@ class Room(Generic[D]):
         """Do outside work beside the room; `then` gets its result as a turn. Cancelled with the room."""
         self._holdfast_context.commands.spawn(work, then)
 
+    def open_agent(
+        self, name: str, brain: "Callable[[RoomAgent[D]], Coroutine[Any, Any, None]]", *, roles: Iterable[str] = ()
+    ) -> Player[D]:
+        """Seat a bot or NPC, played by `async def brain(agent)`, which starts after `on_join`; its id is "agent:name".
+
+        A seat that is held for it, as after a recovery, is its again: then `on_resync` and `on_rejoin` are called.
+        `RoomFull` without a free seat, `Duplicate` if it is here already.
+        """
+        if not _is_async(brain):
+            raise TypeError("open_agent() takes an async function, as in self.open_agent('bot', play): async def play")
+        return self._holdfast_context.commands.open_agent(name, brain, frozenset(roles))
+
     # What a game may write. All hooks but `heir`, `snapshot` and `restore` may be `async def`.
 
     def on_create(self, config: dict[str, Any]) -> Any:
@@ -422,6 +436,71 @@ class Room(Generic[D]):
 def _is_method_of(room: Room[Any], method: Callable[..., Any]) -> bool:
     owner: object = getattr(method, "__self__", None)
     return owner is room
+
+
+class RoomAgent(Generic[D]):
+    """An agent as its brain sees it: a player of this room, played by code. See `Room.open_agent`.
+
+    The brain runs beside the room's turns. It is cancelled when the agent loses its seat, or the room ends; when it
+    returns, the agent leaves.
+    """
+
+    __slots__ = ("_receive", "_send", "player", "room")
+
+    def __init__(
+        self,
+        room: Room[D],
+        player: Player[D],
+        *,
+        send: Callable[[Message], None],
+        receive: Callable[[type[Message]], Awaitable[Any]],
+    ) -> None:
+        """Called by the server."""
+        self.room = room
+        """The room: look at it, and change it only by messages."""
+        self.player = player
+        """The agent as the room sees it."""
+        self._send = send
+        self._receive = receive
+
+    @property
+    def id(self) -> PlayerId:
+        """The agent's player id: "agent:" and its name."""
+        return self.player.id
+
+    @property
+    def data(self) -> D:
+        """What the agent keeps as a player of the room."""
+        return self.player.data
+
+    def send(self, message: Message) -> None:
+        """Send a message to the room, as a client does: its handler runs now, or when it is its turn."""
+        check_message(message)
+        self._send(message)
+
+    @overload
+    def receive(self) -> Awaitable[Message]: ...
+
+    @overload
+    def receive(self, kind: type[M]) -> Awaitable[M]: ...
+
+    def receive(self, kind: type[Message] = Message) -> Awaitable[Any]:
+        """The next message, or the next of this type: others before it are skipped. Messages are read-only."""
+        return self._receive(kind)
+
+    def __aiter__(self) -> "RoomAgent[D]":
+        return self
+
+    def __anext__(self) -> Awaitable[Message]:
+        return self.receive()
+
+    def __repr__(self) -> str:
+        return f"<RoomAgent {self.id} in {self.room.id}>"
+
+
+def _is_async(function: Any) -> bool:
+    """Whether this is an `async def`, or an object that is called like one."""
+    return inspect.iscoroutinefunction(function) or inspect.iscoroutinefunction(type(function).__call__)
 
 
 def _is_data(argument: Any) -> bool:

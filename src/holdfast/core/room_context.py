@@ -84,6 +84,7 @@ class RoomCommands:
     close: Callable[[], None]
     update: Callable[[Update], None]
     name_host: Callable[[Player[Any] | None], None]
+    open_agent: Callable[[str, Callable[..., Any], frozenset[str]], Player[Any]]
 
 
 class Reservation(NamedTuple):
@@ -125,6 +126,8 @@ class Seats:
         self._in_use: set[PlayerId] = set()
         self.waitlist: dict[PlayerId, None] = {}
         """Players who wait for a seat, first come first served."""
+        self.agents = 0
+        """How many seats have an agent that the room itself opened."""
 
     # Seats
 
@@ -142,6 +145,11 @@ class Seats:
     def used(self) -> int:
         """Seats and reservations that count against `max_players`."""
         return len(self._seats) + self.reservations_open
+
+    @property
+    def keeping(self) -> int:
+        """Those that keep the room alive: all but the seats of its own agents."""
+        return self.used - self.agents
 
     @property
     def occupied(self) -> tuple[Seat, ...]:
@@ -172,6 +180,7 @@ class Seats:
         seat.number = seat.number or self._last_number + 1
         self._last_number = max(self._last_number, seat.number)
         self._seats[seat] = None
+        self.agents += bool(seat.agent)
         self._of_player[seat.player_id] = (*self._of_player.get(seat.player_id, ()), seat)
         self._take_name(seat)
         self.occupation_changed()
@@ -214,6 +223,7 @@ class Seats:
         if seat in self._seats:
             del self._seats[seat]
             self._give_name_back(seat)
+            self.agents -= bool(seat.agent)
         rest = tuple(each for each in self._of_player.get(seat.player_id, ()) if each is not seat)
         if rest:
             self._of_player[seat.player_id] = rest

@@ -295,7 +295,7 @@ def _stored_listing(file: ListingFile) -> ListingRecord:
 
 def _seat(number: int, player: PlayerFile) -> Raw:
     data = Raw(_encode(from_json(player.data, f"players[{number}].data")))
-    return Raw(encode_listed(SeatRecord(player.player, "", data, number + 1, name=player.name)))
+    return Raw(encode_listed(SeatRecord(player.player, "", data, number + 1, name=player.name, agent=player.agent)))
 
 
 def _owners(file: RoomFile) -> dict[str, int]:

@@ -14,6 +14,7 @@ from msgspec import Struct
 from holdfast.core.channel import Channel
 from holdfast.core.codec import Codec
 from holdfast.core.connection import Connection
+from holdfast.core.errors import Invalid
 from holdfast.core.latency import Latency
 from holdfast.core.limits import Limits, RoleLimits
 from holdfast.core.messages import Message, PlayerData, check_message
@@ -23,6 +24,7 @@ from holdfast.core.reasons import Reason
 from holdfast.core.tables import Table, TableEnum
 from holdfast.core.tokens import Lineage, ResumeTokens
 from holdfast.schemas.frames import HEARS_SESSION, Data, Latest, Purpose, Reply
+from holdfast.schemas.player import AGENT_PREFIX, PLAYER_CHARS_MAX
 from holdfast.schemas.session import Fork, Reached
 
 D = TypeVar("D", bound=PlayerData)
@@ -42,6 +44,20 @@ SESSION_ID_BYTES = 12
 def known_features(named: Collection[str]) -> tuple[str, ...]:
     """The features of a client that this server knows."""
     return _HEARS if HEARS_SESSION in named else ()
+
+
+def agent_id(name: str) -> PlayerId:
+    """The player id of an agent with this name; `Invalid` if that cannot be one."""
+    player_id = AGENT_PREFIX + name
+    if not name or len(player_id) > PLAYER_CHARS_MAX or not player_id.isprintable():
+        most = PLAYER_CHARS_MAX - len(AGENT_PREFIX)
+        raise Invalid(f"an agent's name is one line of printable text, 1 to {most} characters; got {name!r}")
+    return PlayerId(player_id)
+
+
+def is_agent(player_id: str) -> bool:
+    """Whether this is the id of an agent; no other player has such an id."""
+    return player_id.startswith(AGENT_PREFIX)
 
 
 class SessionState(TableEnum):
@@ -524,14 +540,19 @@ class Seat:
     """One seat of a room: the engine's half of a player. The same object for as long as the seat is theirs."""
 
     __slots__ = (
-        *("is_joining", "number", "outlet", "owned", "player", "player_id", "room", "session", "shown_name", "state"),
+        *("agent", "is_joining", "number", "outlet", "owned", "player", "player_id", "room", "session"),
+        *("shown_name", "state"),
         *("was_reserved",),
     )
 
     outlet: Outlet
     """Set when the seat is taken."""
 
-    def __init__(self, session: Session, data: PlayerData, room: RoomHandle, number: int = 0) -> None:
+    def __init__(
+        self, session: Session, data: PlayerData, room: RoomHandle, number: int = 0, *, agent: str = ""
+    ) -> None:
+        self.agent = agent
+        """The name of the agent that the room itself has opened here; empty for everybody else."""
         self.session = session
         self.player_id: PlayerId = session.player_id
         self.room = room
@@ -591,6 +612,11 @@ class Player(Generic[D]):
     def connected(self) -> bool:
         """Whether the player is connected; False while the seat is held for them."""
         return self._holdfast_seat.state is SeatState.TAKEN
+
+    @property
+    def is_agent(self) -> bool:
+        """Whether code plays, in the server's process: see `Room.open_agent`."""
+        return is_agent(self.id)
 
     @property
     def roles(self) -> frozenset[str]:

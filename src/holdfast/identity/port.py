@@ -13,7 +13,7 @@ from typing import Any, Protocol, runtime_checkable
 from holdfast.core.errors import HoldfastError, Invalid
 from holdfast.core.limits import Limits
 from holdfast.core.tokens import printable
-from holdfast.schemas.player import PLAYER_CHARS_MAX
+from holdfast.schemas.player import AGENT_PREFIX, PLAYER_CHARS_MAX
 from holdfast.stores.memory import MemoryData, MemoryStore
 from holdfast.stores.port import Store
 
@@ -154,11 +154,13 @@ def is_generated(player_id: str) -> bool:
 
 
 def is_player_id(text: str) -> bool:
-    """Whether this can be a player's id: it is shown in logs and lists, so it is one line of printable text.
+    """Whether an authenticator may issue this player id: one line of printable text, shown in logs and lists.
 
-    It is also part of URLs, in which "." and ".." are folded away, however they are written.
+    It is also part of URLs, in which "." and ".." are folded away, however they are written. Ids of agents, in any
+    case of their letters, are not issued to people.
     """
-    return 0 < len(text) <= PLAYER_CHARS_MAX and text.isprintable() and text not in {".", ".."}
+    is_text = 0 < len(text) <= PLAYER_CHARS_MAX and text.isprintable() and text not in {".", ".."}
+    return is_text and not text.casefold().startswith(AGENT_PREFIX)
 
 
 def is_account_name(text: str) -> bool:
@@ -187,7 +189,7 @@ def checked_identity(answer: object, scheme: str) -> Identity:
 def checked_player(player_id: str) -> str:
     """The player id for a new account, or none (empty); `Invalid` if it is not a player id."""
     if player_id and not is_player_id(player_id):
-        raise Invalid("a player's id is one line of printable text, 128 characters at most")
+        raise Invalid(f"a player's id is one line of printable text, 128 characters at most; not {AGENT_PREFIX!r}…")
     return player_id
 
 

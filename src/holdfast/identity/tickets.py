@@ -97,7 +97,10 @@ class Tickets:
             raise Invalid(f"ttl_s: a ticket is valid for more than 0 and at most {longest_s:g} s")
         roles = sorted(set(roles))
         if not is_player_id(player_id) or not are_roles(roles):
-            raise Invalid("player and roles are printable text: 128 characters at most, and 32 roles of 64")
+            raise Invalid(
+                "player and roles are printable text: 128 characters at most, and 32 roles of 64; "
+                "ids that begin with 'agent:' are those of agents"
+            )
         now = self._context.wall_clock()
         key_id, key = next(iter(self._keys.items()))
         nonce = self._context.random.randbytes(_NONCE_BYTES)

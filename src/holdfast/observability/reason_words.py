@@ -147,5 +147,10 @@ WORDS: Mapping[Reason, Words] = {
         seat="the game refused them while they joined",
         advice="on_join raised: Refused is the game's own decision; anything else is in the log.",
     ),
+    _R.AGENT_FAILED: Words(
+        end="The code that plays this agent raised an error, so the agent was removed",
+        seat="the code that plays this agent raised an error",
+        advice="The log has the error with its traceback, at the same time.",
+    ),
 }
 """A field is empty if nothing of that kind ends for this reason. Reasons that only refuse a connection are not here."""

@@ -11,6 +11,8 @@ from msgspec import Meta, Raw, Struct
 from holdfast.schemas.session import ChannelRecord
 
 PLAYER_CHARS_MAX = 128
+AGENT_PREFIX = "agent:"
+"""The ids of agents begin so, and those of no other player."""
 
 PlayerName = Annotated[str, Meta(min_length=1, max_length=PLAYER_CHARS_MAX)]
 
@@ -31,6 +33,7 @@ class PlayerInfo(Struct, frozen=True, omit_defaults=True):
     """Roles that operators revoked."""
     name: str = ""
     """Their display name, if they have one: that of the newest session."""
+    is_agent: bool = False
 
 
 class PlayerPage(Struct, frozen=True, omit_defaults=True):
@@ -65,6 +68,7 @@ class SeatInfo(Struct, frozen=True, omit_defaults=True):
     is_host: bool = False
     name: str = ""
     """What the player is called in the room, if they have a name."""
+    is_agent: bool = False
 
 
 class PlayerSchema(SeatInfo, frozen=True, kw_only=True):
@@ -73,6 +77,8 @@ class PlayerSchema(SeatInfo, frozen=True, kw_only=True):
 
     number: int
     rewound_s: float | None
+    agent: str
+    """The name of the room's own agent that sits here; empty for everybody else."""
     data: Any
     owned: list[str]
     groups: list[str]
@@ -107,6 +113,8 @@ class SeatRecord(Struct, array_like=True, frozen=True):
     """The age of the checkpoint that the room recovered from, until the player returns: they remember more of it."""
     name: str = ""
     """What the player is called in the room; the session's record has the name that they chose."""
+    agent: str = ""
+    """The name of the room's own agent that sits here; empty for everybody else."""
 
 
 class StreamFile(Struct, frozen=True, forbid_unknown_fields=True):
@@ -127,3 +135,5 @@ class PlayerFile(Struct, frozen=True, forbid_unknown_fields=True, rename={"playe
     name: str = ""
     """What the player is called in the room, if they have a name."""
     groups: list[str] = []
+    agent: str = ""
+    """The name of the room's own agent that sits here; empty for everybody else."""

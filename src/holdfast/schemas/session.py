@@ -53,6 +53,7 @@ class SessionInfo(Struct, frozen=True, omit_defaults=True):
     """The same to the client."""
     limits: dict[str, float] = {}
     """Limits that differ from the server's, because of a role or for this session."""
+    is_agent: bool = False
 
 
 class SessionPage(Struct, frozen=True, omit_defaults=True):

@@ -1,92 +1,27 @@
-"""Agents: sessions without a socket, for bots and NPCs. A room treats them like any other player."""
+"""Agents that join rooms like clients do: sessions without a socket. A room's own agents are in `rooms/agents.py`."""
 
-import asyncio
-from collections import deque
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
-from holdfast.core.codec import Codec
-from holdfast.core.connection import Connection, ConnectionId, ConnectionStep
+from holdfast.core.connection import Connection, ConnectionId
 from holdfast.core.errors import AlreadySeated, NotSeated, SessionEnded, Throttled
 from holdfast.core.messages import Message, SeatLeft
-from holdfast.core.outlet import Backlog
 from holdfast.core.reasons import Reason
-from holdfast.core.session import Seat, Session, SessionState
+from holdfast.core.session import Seat, Session, SessionState, agent_id
 from holdfast.identity.port import Identity
 from holdfast.schemas.events import Resumed, SessionOpened
+from holdfast.schemas.player import AGENT_PREFIX
 from holdfast.schemas.requests import Create
 from holdfast.server.admission.sign_in import SessionMaker
 from holdfast.server.context import Context
 from holdfast.server.directory.directory import Directory
+from holdfast.server.rooms.agents import AWAY, AgentConnection, Inbox
 from holdfast.server.rooms.runner import Interrupted, RoomRunner
 from holdfast.server.sessions import SessionLifecycle
 
-_AWAY = "the agent is disconnected: call its resume() first"
-
-
-class Inbox:
-    """The outlet of an agent's seat: a queue of message objects."""
-
-    def __init__(self, session: Session, messages_max: int, overflowed: Callable[[Session], None]) -> None:
-        self._session = session
-        self._messages_max = messages_max
-        self._overflowed = overflowed
-        self._messages: deque[Message] = deque()
-        self._arrived = asyncio.Event()
-        self.farewell: Message | None = None
-        self.waiting_bytes = self.latest_waiting_bytes = 0
-        self.backlog: Backlog | None = None
-        self.is_full = False
-
-    def overflow(self) -> None:
-        """End the session of an agent that does not read its messages."""
-        self._messages.clear()
-        self._overflowed(self._session)
-
-    def send(self, message: Message) -> None:
-        if self.farewell is not None:
-            return
-        self._messages.append(message)
-        self._arrived.set()
-        if len(self._messages) > self._messages_max:
-            self.overflow()
-
-    def prepare(self, message: Message, bodies: dict[Codec, bytes]) -> None:
-        """Agents receive objects: nothing is encoded."""
-
-    def send_shared(self, message: Message, bodies: dict[Codec, bytes]) -> None:
-        """Every agent receives the same object: treat it as read-only."""
-        self.send(message)
-
-    def send_latest(self, message: Message, key: str) -> None:
-        """Messages within a process are never lost."""
-        self.send(message)
-
-    def send_latest_shared(self, message: Message, key: str, bodies: dict[Codec, bytes]) -> None:
-        self.send(message)
-
-    def applied(self, seq: int) -> None:
-        """Agents need no acknowledgements."""
-
-    def record(self) -> None:
-        """Agents' messages are not saved."""
-
-    def record_version(self) -> tuple[int, ...]:
-        return ()
-
-    def finish(self, farewell: Message) -> None:
-        self.farewell = farewell
-        self._arrived.set()
-
-    async def next(self) -> Message | None:
-        """The next message, or None after the last message of a freed seat."""
-        while not self._messages:
-            if self.farewell is not None:
-                return None
-            self._arrived.clear()
-            await self._arrived.wait()
-        return self._messages.popleft()
+_AWAY = f"{AWAY}: call its resume() first"
 
 
 class AgentRoom:
@@ -123,23 +58,6 @@ class AgentRoom:
             yield message
 
 
-class AgentConnection(Connection):
-    """An agent's connection: inside this process, without a transport."""
-
-    __slots__ = ("_lost",)
-
-    def __init__(self, connection_id: ConnectionId, now: float, lost: Callable[[Connection], None]) -> None:
-        super().__init__(connection_id, now)
-        self.transport_kind = "agent"
-        self._lost = lost
-
-    def close(self, reason: Reason, message: str = "", *, retry_after_s: float = 0.0, problem: str = "") -> None:
-        if self.is_open:
-            self.end_reason = reason
-            self.happened(ConnectionStep.LOST)
-            self._lost(self)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AgentServices:
     """The parts of the server that agents use."""
@@ -163,7 +81,8 @@ class Agent:
             raise Throttled("this node has no space for another session")
         self._services = services
         self._now = services.context.clock.now
-        self.session = services.maker.make(Identity(name, roles))
+        name = name.removeprefix(AGENT_PREFIX)
+        self.session = services.maker.make(Identity(agent_id(name), roles), name)
         self._inbox = self._make_inbox()
         self.session.inbox = self._inbox
         connection = self._attach()
@@ -180,7 +99,6 @@ class Agent:
     def _attach(self) -> Connection:
         services, now = self._services, self._now()
         connection = AgentConnection(services.next_connection_id(), now, services.lifecycle.lost)
-        connection.happened(ConnectionStep.WELCOMED)
         services.lifecycle.registry.attach(self.session, connection, now)
         return connection
 
@@ -241,7 +159,8 @@ class Agent:
         return AgentRoom(runner, seat, inbox)
 
     def _make_inbox(self) -> Inbox:
-        return Inbox(self.session, self._services.context.limits.kept_messages_max, self._services.overflowed)
+        services = self._services
+        return Inbox(services.context.limits.kept_messages_max, partial(services.overflowed, self.session))
 
     async def receive(self) -> Message:
         """The next message to the agent's session, as opposed to its seat; `SessionEnded` after the last one."""

@@ -51,7 +51,7 @@ from holdfast.server.placement import OwnFleet, PlacementOperations, Placements
 from holdfast.server.room_factory import RoomFactory
 from holdfast.server.rooms.effects import Carry, Outbox, PlayerSaves
 from holdfast.server.rooms.runner import RoomListeners
-from holdfast.server.rooms.services import ReservedSeats, RoomServices
+from holdfast.server.rooms.services import Brains, ReservedSeats, RoomServices
 from holdfast.server.session_messages import SessionMessages
 from holdfast.server.sessions import RETRY_AFTER_STOP_S, Notices, SessionLifecycle, StoredSessions
 from holdfast.stores.port import Broken, Store
@@ -214,6 +214,7 @@ class ServerParts:
         self.tracing = self._start_tracing()
         self.outbox = Outbox(context, settings.effects, store=store, broken=self._store_broke)
         self.player_saves = PlayerSaves(self.clock.loop)
+        self.brains = Brains(self.clock.loop)
         reserved = ReservedSeats(limits.reservations_per_player_max)
         services = RoomServices(
             context=context,
@@ -226,6 +227,8 @@ class ServerParts:
             outbox=self.outbox,
             reserved=reserved,
             shares=settings.shares,
+            brains=self.brains,
+            next_connection_id=self.connections.next_id,
         )
         self.session_messages = SessionMessages(context, self.lifecycle, self.committer, kinds=lambda: self.rooms.types)
         self.lifecycle.sends = self.session_messages.send
@@ -528,6 +531,7 @@ class ServerParts:
                 self.lifecycle.release(session, Reason.STOPPING)
             else:
                 self.lifecycle.end_session(session, Reason.STOPPING)
+        await self.brains.stop(limits.close_s)
         self.lifecycle.graces.stop()
         self.rooms.passwords.close()
         self.alarms.close()

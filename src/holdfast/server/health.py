@@ -180,7 +180,7 @@ class Drain:
     @property
     def waits_for(self) -> list[RoomRunner]:
         """The occupied rooms that end with this node."""
-        return [each for each in self._rooms.runners() if not each.persistence.survives_stop and each.seats.used > 0]
+        return [each for each in self._rooms.runners() if not each.persistence.survives_stop and each.seats.keeping > 0]
 
     async def run(self, within_s: float) -> None:
         """Announce the stop, and wait until no room needs more time, or `within_s` has passed."""
@@ -212,7 +212,7 @@ class Drain:
     def look_at(self, room_id: str) -> None:
         """The last player may have left this room, or a reservation may have expired."""
         room = self._rooms.get(room_id)
-        if self.is_on and (room is None or context_of(room).seats.used == 0):
+        if self.is_on and (room is None or context_of(room).seats.keeping == 0):
             self._waiting.discard(room_id)
             if not self._waiting:
                 self._look()

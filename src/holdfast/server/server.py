@@ -409,7 +409,10 @@ class Server:
             self.parts.packets.leave(session or address)
 
     def open_agent(self, name: str, *, roles: Iterable[str] = ()) -> Agent:
-        """Open a session without a socket, for a bot or an NPC; `name` becomes its player id."""
+        """Open a session without a socket, for a bot or an NPC that joins rooms; its player id is "agent:name".
+
+        A bot that belongs to one room is opened by the room: `Room.open_agent`.
+        """
         return Agent(self.parts.agents, name, frozenset(roles))
 
     async def __aenter__(self) -> "Server":

@@ -95,13 +95,13 @@ class SessionLifecycle:
         self.close_connection: Callable[[Session, Connection, Reason, str], None] = _close
         """Closes the connection of an ended session: at once, unless the end has to be saved first."""
 
-    def add(self, session: Session) -> None:
-        """A session begins, or is restored."""
+    def add(self, session: Session, *, by_player: bool = True) -> None:
+        """A session begins, or is restored; `by_player` if it can be found by its player."""
         session.ends = self._ends
         for heard in self.on_add:
             heard(session)
         session.sends = self.sends
-        self.registry.add(session)
+        self.registry.add(session, by_player=by_player)
 
     # Connections
 
@@ -190,9 +190,9 @@ class SessionLifecycle:
             connection.forget_session()
             connection.close(reason, retry_after_s=RETRY_AFTER_STOP_S)
 
-    def restore(self, session: Session) -> None:
+    def restore(self, session: Session, *, by_player: bool = True) -> None:
         """A session was restored from the store: its player has a new grace to return."""
-        self.add(session)
+        self.add(session, by_player=by_player)
         self.quota.take(session, session.address)
         if session.signed_in_at:
             # Its age counts from its start on the first server.

@@ -127,7 +127,7 @@ async def test_an_agent_needs_the_role_too() -> None:
             await seat.send(Smite("master"))
         await throne.send(Smite("bot"))
 
-        assert await anext(aiter(throne)) == Said("master smites bot: ['gm']")
+        assert await anext(aiter(throne)) == Said("agent:master smites bot: ['gm']")
 
 
 @in_virtual_time

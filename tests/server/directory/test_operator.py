@@ -179,17 +179,17 @@ def _players(backend: Operations, limit: int) -> list[str]:
 @pytest.mark.parametrize("limit", [1, 3, 7, 100])
 async def test_pages_of_sessions_and_players_are_whole(world: World, limit: int) -> None:
     server, backend = await _running(world)
-    agents = [server.open_agent(f"agent-{number % 15:02}") for number in range(21)]
+    agents = [server.open_agent(f"{number % 15:02}") for number in range(21)]
     room = await backend.rooms.create(Create("chat"))
-    await backend.rooms.reserve(Reserve(room.id, players=["zoe", "agent-03"]))
+    await backend.rooms.reserve(Reserve(room.id, players=["zoe", "agent:03"]))
 
     assert _sessions(backend, limit) == sorted(agent.session.id for agent in agents)
-    assert _players(backend, limit) == [*(f"agent-{number:02}" for number in range(15)), "zoe"]
+    assert _players(backend, limit) == [*(f"agent:{number:02}" for number in range(15)), "zoe"]
 
 
 async def test_a_page_of_very_many_is_of_the_first_of_them_each_once(world: World) -> None:
     server, backend = await _running(world)
-    players = [f"agent-{number:04}" for number in range(1500)]
+    players = [f"agent:{number:04}" for number in range(1500)]
     for player in random.Random(1).sample([*players, *players[:300]], 1800):
         server.open_agent(player)
 
@@ -221,9 +221,9 @@ async def test_a_player_is_shown_with_all_sessions_and_rooms(world: World) -> No
     room, other = await backend.rooms.create(Create("chat")), await backend.rooms.create(Create("chat"))
     phone, tablet = server.open_agent("ada"), server.open_agent("ada")
     await phone.join(room.id)
-    await backend.rooms.reserve(Reserve(other.id, players=["ada"]))
+    await backend.rooms.reserve(Reserve(other.id, players=["agent:ada"]))
 
-    ada = backend.players.get("ada")
+    ada = backend.players.get("agent:ada")
 
     assert ada.sessions == [phone.session.id, tablet.session.id]
     assert ada.rooms == [room.id, other.id]

@@ -269,19 +269,19 @@ async def test_an_agents_seat_is_held_and_can_be_taken_over_again() -> None:
         robot = bench.server.open_agent("robot")
         seat = await robot.join(ada.room.id)
         await seat.send(Say("beep"))
-        await ada.has_heard("robot:beep")
+        await ada.has_heard("agent:robot:beep")
 
         await bench.restart()
         await ada.back()
-        held = bench.room(ada).player("robot")
+        held = bench.room(ada).player("agent:robot")
         seat = await bench.server.open_agent("robot").join(ada.room.id)
         await seat.send(Say("again"))
-        await ada.has_heard("robot:again")
+        await ada.has_heard("agent:robot:again")
 
         assert held is not None
         assert held.data.count == 2
-        assert [player.id for player in bench.room(ada).players] == ["ada", "robot"]
-        assert kind.story.count("join robot") == 1
+        assert [player.id for player in bench.room(ada).players] == ["ada", "agent:robot"]
+        assert kind.story.count("join agent:robot") == 1
 
 
 @both_paces

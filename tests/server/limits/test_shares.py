@@ -324,6 +324,7 @@ def is_of_one(name: str) -> bool:
             "timers_max",
             "objects_max",
             "spawned_max",
+            "agents_max",
             "effects_max",
             "timeline_max",
             "events_waiting_max",

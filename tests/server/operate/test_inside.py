@@ -69,7 +69,11 @@ async def test_a_room_is_shown_with_its_state_its_attributes_and_its_players(wor
     assert shown.attributes["by_place"].startswith("(dict: cannot be shown")
     assert shown.attributes.keys() == {"odd", "since", "by_place"}
     [player] = shown.players
-    assert (player.player, player.state, player.data, player.owned) == ("ada", "taken", {"cards": (1, 2)}, ["deck"])
+    assert (player.player, player.state, player.data, player.owned) == (
+        *("agent:ada", "taken"),
+        {"cards": (1, 2)},
+        ["deck"],
+    )
     assert msgspec.json.encode(shown)
 
 
@@ -248,9 +252,10 @@ async def test_sessions_and_players_are_found_by_a_part_of_their_ids(world: Worl
         page = operator.sessions.list(player="", limit=10, cursor="", **query)
         return {session.player for session in page.sessions}
 
-    assert found(search="ada-") == {"ada-lovelace", "ada-byron"}
-    assert found(search=room.id) == {"bob-marley"}
-    assert found(search=agents[0].session.id) == {"ada-lovelace"}
+    assert found(search="ada-") == {"agent:ada-lovelace", "agent:ada-byron"}
+    assert found(search=room.id) == {"agent:bob-marley"}
+    assert found(search=agents[0].session.id) == {"agent:ada-lovelace"}
     assert found(status="disconnected") == set()
-    assert found(status="connected", search="ob-mar") == {"bob-marley"}
-    assert [player.id for player in operator.players.list(limit=10, cursor="", search="da-by").players] == ["ada-byron"]
+    assert found(status="connected", search="ob-mar") == {"agent:bob-marley"}
+    [player] = operator.players.list(limit=10, cursor="", search="da-by").players
+    assert player.id == "agent:ada-byron"

@@ -89,7 +89,7 @@ async def test_who_watches_is_shown_the_numbers_again_and_again(world: World) ->
     opened, second = await anext(looks), await anext(looks)
 
     assert (first.id, first.type, first.body["players"]) == (1, "overview", 0)
-    assert (opened.type, opened.body["player"]) == ("session.opened", "bot")
+    assert (opened.type, opened.body["player"]) == ("session.opened", "agent:bot")
     assert (second.id, second.type, second.body["players"]) == (2, "overview", 1)
     assert second.at - first.at >= OVERVIEW_S * 0.9
 
@@ -120,7 +120,7 @@ async def test_of_a_storm_who_watches_is_shown_the_newest(world: World) -> None:
     seen = [event.body["player"] async for event in _until_overview(looks)]
 
     assert len(seen) == 100
-    assert seen[-1] == "bot-299"
+    assert seen[-1] == "agent:bot-299"
 
 
 async def _until_overview(looks: AsyncIterator[EventInfo]) -> AsyncIterator[EventInfo]:

@@ -59,6 +59,7 @@ export interface SessionInfo {
   bytes_in: number;
   bytes_out: number;
   limits: Record<string, number>;
+  is_agent: boolean;
 }
 export interface TimelineInfo {
   session: string;
@@ -100,6 +101,7 @@ export interface SeatInfo {
   latency_ms: number;
   expires_in_s: number;
   is_host: boolean;
+  is_agent: boolean;
 }
 export interface RoomState {
   room: string;
@@ -117,6 +119,7 @@ export interface PlayerInfo {
   roles: string[];
   granted: string[];
   revoked: string[];
+  is_agent: boolean;
 }
 export interface BanInfo {
   subject: string;

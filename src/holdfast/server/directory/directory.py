@@ -232,8 +232,7 @@ class Directory:
         self.add(runner)
         self._context.counters.rooms_created += 1
         self._publish(RoomCreated(room=room_id, kind=room.kind, creator=creator, info=runner.entry.public_info()))
-        if context.phase == "playing":
-            runner.started()
+        runner.opened()
         return room_id
 
     def kind_for(self, request: Create) -> type[Room[Any]]:
@@ -393,8 +392,9 @@ class Directory:
     def seat_changed(self, runner: RoomRunner, player_id: str, state: SeatState) -> None:
         """The state of a seat has changed."""
         if state not in {SeatState.FREED, SeatState.EXPIRED}:
-            runners = self._of_player.get(player_id, ())
-            if runner not in runners:
+            runners, seat = self._of_player.get(player_id, ()), runner.seats.of(player_id)
+            # A room's own agents are not found by player: every room may have a "bot".
+            if runner not in runners and (seat is None or not seat.agent):
                 self._of_player[player_id] = (*runners, runner)
         elif runner.seats.of(player_id) is None:
             # Otherwise the player still has another seat, in a room that allows several.

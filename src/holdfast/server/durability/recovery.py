@@ -349,7 +349,7 @@ class Recovery:
                 # Saved with the first commit: sequence numbers from then on may mean something else to its client.
                 session.forked(passed_s)
             made.restoring(session)
-            runner.restore_seat(session, data, seat.number, seat.name)
+            runner.restore_seat(session, data, seat)
             self._tell(session, room.id)
         self._give_objects(context, saved.owners)
         self._fill_groups(context, saved.groups)
@@ -441,7 +441,7 @@ class Recovery:
             name=seat.name,
         )
         stand_in.sign_outs = self._last_sign_out()
-        self._lifecycle.restore(stand_in)
+        self._lifecycle.restore(stand_in, by_player=not seat.agent)
         return stand_in
 
     def _restore_session(self, session_id: str, record: SessionRecord, entry: Entry) -> Session:

@@ -376,7 +376,9 @@ class RoomWriter:
             channel = msgspec.structs.replace(channel, is_overflowed=True)
         session_id = session.id if channel is not None else ""
         rewound_s = session.rewound.get(channel.number) if channel is not None else None
-        record = SeatRecord(seat.player_id, session_id, Raw(data), seat.number, channel, rewound_s, seat.name)
+        record = SeatRecord(
+            seat.player_id, session_id, Raw(data), seat.number, channel, rewound_s, seat.name, seat.agent
+        )
         encoded = encode_listed(record)
         if len(encoded) > _LARGE_SEAT_BYTES:
             self._large_seats[seat] = version

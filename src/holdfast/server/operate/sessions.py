@@ -10,7 +10,7 @@ from holdfast.core.names import skeleton
 from holdfast.core.reasons import Reason
 from holdfast.core.records import describe_session
 from holdfast.core.registry import SessionRegistry
-from holdfast.core.session import Session
+from holdfast.core.session import Session, is_agent
 from holdfast.identity.password import Password
 from holdfast.identity.port import Authenticator, Busy
 from holdfast.identity.tickets import Tickets
@@ -174,7 +174,9 @@ class PlayerOperations:
         with_session = (
             session.player_id
             for session in self._sessions
-            if search in session.player_id or is_in_name(search, session.name)
+            # Not the agents of rooms: every room may have a "bot".
+            if (session.seat is None or not session.seat.agent)
+            and (search in session.player_id or is_in_name(search, session.name))
         )
         found = (each for each in self._directory.players() if search in each)
         page, more = page_of(chain(with_session, found), limit, cursor)
@@ -197,6 +199,7 @@ class PlayerOperations:
             granted=changes.granted,
             revoked=changes.revoked,
             name=self._directory.name_of(player_id),
+            is_agent=is_agent(player_id),
         )
 
     # Roles. Each takes effect at once, also for players who are away, and returns once it is saved. `by` names who did

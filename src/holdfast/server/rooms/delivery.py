@@ -244,9 +244,8 @@ class Resyncs:
 
     def begin(self, seat: Seat) -> None:
         self.waiting[seat] = self.waiting.get(seat, 0) + 1
-        if seat.session.channel is not None:
-            # Nothing is kept until the state is sent: it has all that was said before.
-            seat.session.channel.overflowed = True
+        # Nothing is kept until the state is sent: it has all that was said before.
+        seat.outlet.mute()
         self._turns.take(self._resync, (seat,), self._resynced, (seat,))
 
     def end(self, seat: Seat) -> None:
@@ -256,8 +255,8 @@ class Resyncs:
 
     def unmute(self, seat: Seat) -> None:
         """Write to the player again."""
-        if seat in self.waiting and seat.session.channel is not None:
-            seat.session.channel.overflowed = False
+        if seat in self.waiting:
+            seat.outlet.unmute()
 
     def _resync(self, seat: Seat) -> Any:
         if self.waiting.get(seat, 0) > 1:

@@ -18,7 +18,7 @@ from msgspec import Raw
 
 from holdfast.core.errors import Throttled
 from holdfast.core.room import Room, player_data_type
-from holdfast.core.session import Player
+from holdfast.core.session import Player, seat_of
 from holdfast.logs import get_logger
 from holdfast.schemas.room import EffectRecord
 from holdfast.server.context import Context
@@ -224,7 +224,8 @@ class RoomSaves:
         self.start()
 
     def save(self, player: Player[Any]) -> None:
-        if not self._is_wanted:
+        # A room's own agents have no account.
+        if not self._is_wanted or seat_of(player).agent:
             return
         try:
             copy = msgspec.msgpack.decode(msgspec.msgpack.encode(player.data), type=player_data_type(type(self._room)))

@@ -61,6 +61,12 @@ class ChannelOutlet:
         self.channel.give_up()
         self._options.overflowed(self._session)
 
+    def mute(self) -> None:
+        self.channel.overflowed = True
+
+    def unmute(self) -> None:
+        self.channel.overflowed = False
+
     def send(self, message: Message) -> None:
         self._push(message.wire_name, self._codec.encode(message))
 
@@ -134,6 +140,10 @@ class SilentOutlet:
     is_full = False
 
     def overflow(self) -> None: ...
+
+    def mute(self) -> None: ...
+
+    def unmute(self) -> None: ...
 
     def send(self, message: Message) -> None: ...
 

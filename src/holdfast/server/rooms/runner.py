@@ -4,14 +4,13 @@ A seat is freed at once; the hooks that follow from it take their turn. Errors o
 counted, and affect nothing but their turn.
 """
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from random import Random
 from typing import Any
 
-from holdfast.core.errors import AlreadySeated, Failed, NotFound, NotSeated, Refused, Throttled
+from holdfast.core.errors import AlreadySeated, Duplicate, Failed, NotFound, NotSeated, Refused
 from holdfast.core.limits import Limits
 from holdfast.core.listed_room import check_open, check_role
 from holdfast.core.messages import PlayerData, SeatLeft
@@ -20,14 +19,16 @@ from holdfast.core.reasons import Reason
 from holdfast.core.room import Room, player_data_type
 from holdfast.core.room_context import RoomCommands, RoomContext, Timer
 from holdfast.core.room_listing import RoomStatus, RoomStep, check_request
-from holdfast.core.session import PlayerId, RoomHandle, Seat, SeatState, SeatStep, Session, SessionState
+from holdfast.core.session import Player, PlayerId, RoomHandle, Seat, SeatState, SeatStep, Session, SessionState
 from holdfast.schemas import frames
 from holdfast.schemas.events import RoomEnding, RoomStarted
 from holdfast.schemas.frames import sentence
-from holdfast.schemas.player import WaitInfo
+from holdfast.schemas.player import SeatRecord, WaitInfo
 from holdfast.schemas.requests import Update
 from holdfast.schemas.room import PasswordHash
 from holdfast.server.rooms import seat_events
+from holdfast.server.rooms.agents import AgentSeating, Brain, RoomAgents
+from holdfast.server.rooms.approval import approve
 from holdfast.server.rooms.delivery import Delivery, Resyncs
 from holdfast.server.rooms.effects import RoomSaves, effect_record
 from holdfast.server.rooms.entry import RoomEntry
@@ -97,6 +98,7 @@ class RoomRunner:
         self.timers = RoomTimers(self.room, services, self.turns, failed)
         self._saves = RoomSaves(self.room, services.player_saves, timeout_s=self.limits.effect_s, failed=failed)
         self._handle: RoomHandle | None = None
+        self._agents: RoomAgents | None = None
         self.was_joined = False
         self.is_closing = False
         self._empty_timer = EmptyTimer(self.room, context, services, self.turns, end=end, failed=failed)
@@ -132,7 +134,17 @@ class RoomRunner:
             close=partial(self.end, "closed"),
             update=self.update,
             name_host=self.entry.name_host,
+            open_agent=self.open_agent,
         )
+
+    @property
+    def agents(self) -> RoomAgents:
+        """The agents that the room has opened: most rooms have none."""
+        if self._agents is None:
+            send, resync = self.delivery.deliver_native, self.resyncs.begin
+            seating = AgentSeating(self.handle, self._take_seat, self._joined, send, resync, self.failed)
+            self._agents = RoomAgents(self.room, self.context, self._services, self.turns, seating)
+        return self._agents
 
     @property
     def handle(self) -> RoomHandle:
@@ -169,6 +181,13 @@ class RoomRunner:
         self._begin()
         await self.persistence.saved()
 
+    def opened(self) -> None:
+        """The room was announced: players and agents may come."""
+        if self.context.phase == "playing":
+            self.started()
+        if self._agents is not None:
+            self._agents.opened()
+
     def recovered(self) -> None:
         """The room is restored with all its seats: start it."""
         self.turns.take(self.room.on_recover, (), self._hook_ended, ("on_recover",))
@@ -199,18 +218,14 @@ class RoomRunner:
             self.free(seat, seats)
         self.reservations.close()
         if not is_asked:
-            self.turns.follow(self.room.on_destroy, (), self._destroy_ended)
+            self.turns.follow(self.room.on_destroy, (), self._hook_ended, ("on_destroy",))
         self.turns.follow(self._destroyed, (), self._hook_ended, ("the end",))
-
-    def _destroy_ended(self, error: Exception | None, _: Any) -> None:
-        # A room that was closed, or whose server stops, ends whether its game refuses or not.
-        if error is not None and not isinstance(error, Refused):
-            self.failed(error, "on_destroy")
 
     def _destroyed(self) -> Any:
         self._stop_timers()
         self.turns.follow(self.room.on_destroyed, (), self._hook_ended, ("on_destroyed",))
         self.turns.follow(self._gone, (), self._hook_ended, ("the end",))
+        return self._agents.ended() if self._agents is not None else None
 
     def _gone(self) -> None:
         self.context.listing.happened(RoomStep.DESTROYED)
@@ -233,6 +248,8 @@ class RoomRunner:
         self._listeners.gone(self)
         self.reservations.stop()
         self.entry.stop()
+        if self._agents is not None:
+            self._agents.stop()
 
     def _stop_timers(self) -> None:
         self._saves.stop()
@@ -269,6 +286,8 @@ class RoomRunner:
 
     async def _join(self, session: Session, outlet_of: OutletOf) -> Seat:
         existing = self.seats.of(session.player_id)
+        if existing is not None and existing.agent:
+            raise Duplicate(f"the room has an agent {existing.agent!r} of its own")
         if session.state is not SessionState.CONNECTED:
             raise Interrupted
         self.check_role(session)
@@ -278,20 +297,29 @@ class RoomRunner:
             if existing.state is not SeatState.FREED:
                 return self._take_over(existing, session, outlet_of)
         seat = await self._admitted(session)
-        # `on_join` waits for its turn: if the player leaves before it, the room never hears of them.
-        seat.is_joining = True
-        seat.happened(SeatStep.TAKEN)
-        self.seats.occupation_changed()
         self.was_joined = True
-        self._give_seat(seat, session, outlet_of)
-        self.seat_changed(seat.player_id, seat.state)
-        self._publish(seat_events.joined(session, self.room))
+        self._take_seat(seat, session, outlet_of)
         try:
             await self.call(self._joined, seat, name="on_join")
         except Refused as refusal:
             self.free(seat, Reason.JOIN_FAILED, str(refusal))
             raise
         return seat
+
+    def _take_seat(self, seat: Seat, session: Session, outlet_of: OutletOf) -> None:
+        # `on_join` waits for its turn: if the player leaves before it, the room never hears of them.
+        seat.is_joining = True
+        seat.happened(SeatStep.TAKEN)
+        self.seats.occupation_changed()
+        self._give_seat(seat, session, outlet_of)
+        self.seat_changed(seat.player_id, seat.state)
+        self._publish(seat_events.joined(session, self.room))
+
+    def open_agent(self, name: str, brain: Brain, roles: frozenset[str]) -> Player[Any]:
+        """Seat an agent of the room's own."""
+        # Those who wait come first.
+        self.reservations.offer_seats()
+        return self.agents.open(name, brain, roles)
 
     def check_role(self, session: Session) -> None:
         check_role(self.room.join_role, session.roles, f"a seat in a {self.room.kind}")
@@ -307,7 +335,7 @@ class RoomRunner:
         self.check_empty()
         try:
             if type(self.room).admit is not Room.admit:
-                await self._admit(seat)
+                await approve(self.room, seat.player, self.limits.admit_s, self.failed)
             # What may have changed meanwhile is checked again.
             if session.state is not SessionState.CONNECTED:
                 raise Interrupted
@@ -325,20 +353,6 @@ class RoomRunner:
         self.reservations.leave_waitlist(seat.player_id)
         return seat
 
-    async def _admit(self, seat: Seat) -> None:
-        try:
-            answer = self.room.admit(seat.player)
-            if asyncio.iscoroutine(answer):
-                async with asyncio.timeout(self.limits.admit_s):
-                    await answer
-        except Refused:
-            raise
-        except TimeoutError:
-            raise Throttled("the room took too long to decide; try again") from None
-        except Exception as error:  # noqa: BLE001 - the game's code
-            self.failed(error, "admit", seat.player_id)
-            raise Failed("admit failed") from None
-
     def _give_back(self, seat: Seat) -> None:
         """Free the seat of a newcomer who was not admitted."""
         if seat.state is SeatState.RESERVED:
@@ -346,6 +360,8 @@ class RoomRunner:
             self.seats.remove(seat)
             self.check_empty()
             self._listeners.seat_given_back(self.room.id)
+            if seat.agent:
+                self.agents.left(seat, Reason.KICKED, "")
 
     def _joined(self, seat: Seat) -> Any:
         if not self._heard_of(seat):
@@ -379,10 +395,10 @@ class RoomRunner:
         session.seat = seat
         session.grace_s = self.room.grace_s
 
-    def restore_seat(self, session: Session, data: PlayerData, number: int, name: str) -> None:
-        """Hold a seat from the store, for its player to return to; `name` is what they are called in the room."""
-        seat = Seat(session, data, self.handle, number)
-        seat.shown_name = name
+    def restore_seat(self, session: Session, data: PlayerData, saved: SeatRecord) -> None:
+        """Hold a seat from the store, for its player to return to, or for the room to open its agent again."""
+        seat = Seat(session, data, self.handle, saved.number, agent=saved.agent)
+        seat.shown_name = saved.name
         self.seats.add(seat)
         seat.happened(SeatStep.TAKEN)
         seat.happened(SeatStep.DROPPED)
@@ -502,6 +518,8 @@ class RoomRunner:
             self._left(None, None, seat, reason, message)
         else:
             self.turns.follow(self.room.on_leave, (seat.player, reason), self._left, (seat, reason, message))
+        if seat.agent:
+            self.agents.left(seat, reason, message)
 
     def _take_seat_away(self, seat: Seat) -> None:
         session = seat.session
@@ -520,7 +538,9 @@ class RoomRunner:
         except Exception as raised:  # noqa: BLE001 - `heir` is the game's code
             self.failed(raised, "heir", seat.player_id)
         seat.outlet.finish(SeatLeft(reason, sentence(message)))
-        self.check_empty()
+        if not seat.agent:
+            # An agent does not keep the room, and its end does not extend the time that an empty room has.
+            self.check_empty()
 
     def check_empty(self) -> None:
         """Begin to wait for the end of an empty room, or stop waiting."""
@@ -571,7 +591,8 @@ class RoomRunner:
     # Failures
 
     def _hook_ended(self, error: Exception | None, _: Any, name: str) -> None:
-        if error is not None:
+        # A room that was closed, or whose server stops, ends whether `on_destroy` refuses or not.
+        if error is not None and not (name == "on_destroy" and isinstance(error, Refused)):
             self.failed(error, name)
 
     def _seat_hook_ended(self, error: Exception | None, _: Any, seat: Seat, name: str) -> None:

@@ -1,11 +1,13 @@
 """What all rooms of a server share."""
 
+import asyncio
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from typing import Any
 
 from holdfast.core.addresses import AddressShares
+from holdfast.core.connection import ConnectionId
 from holdfast.core.errors import Throttled
 from holdfast.observability.metrics import TurnMeter
 from holdfast.server.context import Context
@@ -52,6 +54,30 @@ class ReservedSeats:
             del self._rooms[player_id]
 
 
+class Brains:
+    """The tasks that play the agents of all rooms. Each is cancelled by its room; what is left is awaited here."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    def start(self, brain: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = self._loop.create_task(brain)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        # If the task is cancelled before it begins, Python would warn that the brain was never awaited.
+        task.add_done_callback(lambda _: brain.close())
+        return task
+
+    async def stop(self, within_s: float) -> None:
+        """Cancel what still runs, and wait for its end."""
+        tasks = list(self._tasks)
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=within_s)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RoomServices:
     """Given to every `RoomRunner` of a server."""
@@ -69,3 +95,5 @@ class RoomServices:
     outbox: Outbox
     reserved: ReservedSeats
     shares: AddressShares
+    brains: Brains
+    next_connection_id: Callable[[], ConnectionId]

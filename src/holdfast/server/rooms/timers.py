@@ -241,13 +241,16 @@ class EmptyTimer:
             self._timer = None
 
     def _reason(self) -> str:
-        """Why the room is to end; empty if somebody is in it, or has a seat to come to, or it ends already."""
+        """Why the room is to end; empty if somebody is in it, or has a seat to come to, or it ends already.
+
+        Its own agents are nobody here.
+        """
         seats = self._context.seats
-        if len(seats) or self._context.is_closing:
+        if len(seats) > seats.agents or self._context.is_closing:
             return ""
         if not self._was_joined:
             return "" if seats.is_room_needed else "never_joined"
-        return "empty" if seats.used == 0 else ""
+        return "empty" if seats.keeping == 0 else ""
 
     def _due(self, reason: str) -> None:
         if type(self._room).on_destroy is Room.on_destroy:

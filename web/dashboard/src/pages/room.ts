@@ -211,7 +211,13 @@ function drawSeats(seats: SeatInfo[], kick: (player: string) => void) {
       h(
         "div",
         { class: "stack who" },
-        h("span", null, playerLink(seat.player, seat.name), seat.is_host && h("span", { class: "badge info" }, "host")),
+        h(
+          "span",
+          null,
+          playerLink(seat.player, seat.name),
+          seat.is_host && h("span", { class: "badge info" }, "host"),
+          seat.is_agent && badge("agent"),
+        ),
         h("small", null, sessionLink(seat.session)),
       ),
       [badge(seat.state), seat.expires_in_s > 0 && h("small", null, ` ${span(seat.expires_in_s)} left`)],

@@ -139,7 +139,7 @@ export const session: Page = (root, session_id) => {
 function drawAbout(info: SessionInfo) {
   return facts(
     ["Status", [badge(info.status), info.expires_in_s > 0 && ` ends in ${span(info.expires_in_s)}`]],
-    ["Player", playerLink(info.player, info.name)],
+    ["Player", [playerLink(info.player, info.name), info.is_agent && badge("agent")]],
     ["Account", info.account || "–"],
     ["Roles", info.roles.join(", ") || "–"],
     ["Room", roomLink(info.room)],

@@ -33,7 +33,7 @@ export const sessions: Page = (root, _, shared) => {
     id: (each) => each.id,
     link: (each) => `#/sessions/${encodeURIComponent(each.id)}`,
     cells: (each) => [
-      cell(h("b", null, playerName(each.player, each.name))),
+      cell(h("b", null, playerName(each.player, each.name)), each.is_agent && [" ", badge("agent")]),
       cell(badge(each.status)),
       wide(h("code", null, each.id)),
       wide(h("code", null, each.room || "–")),

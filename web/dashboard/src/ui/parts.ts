@@ -81,6 +81,10 @@ export function sessionLink(session: string): Child {
 }
 
 export function playerLink(player: string, name = ""): Child {
+  if (player.startsWith("agent:")) {
+    // Every room may have a "bot": they are found by room and by session.
+    return h("b", null, playerName(player, name));
+  }
   return player === "" ? "–" : link(`#/players/${encodeURIComponent(player)}`, playerName(player, name));
 }
 

@@ -1,0 +1,421 @@
+"""The agents that a room opens itself: players without a client, each played by a coroutine, its brain.
+
+An agent has a session and a seat like other players. Its brain is a task beside the room's turns: it starts after
+`on_join`, or after `on_rejoin` on a seat that was held for it, and ends with the seat.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeVar
+
+from holdfast.core.codec import Codec
+from holdfast.core.connection import Connection, ConnectionId, ConnectionStep
+from holdfast.core.errors import Duplicate, NotFound, NotSeated, Refused, Throttled
+from holdfast.core.listed_room import check_full
+from holdfast.core.messages import Message
+from holdfast.core.outlet import Backlog, Outlet
+from holdfast.core.reasons import Reason
+from holdfast.core.room import Room, RoomAgent, player_data_type
+from holdfast.core.room_context import RoomContext
+from holdfast.core.room_listing import RoomStatus
+from holdfast.core.session import (
+    SESSION_ID_BYTES,
+    Player,
+    RoomHandle,
+    Seat,
+    SeatState,
+    Session,
+    SessionId,
+    SessionState,
+    agent_id,
+)
+from holdfast.core.tokens import new_id
+from holdfast.logs import get_logger
+from holdfast.schemas.events import Resumed, SessionOpened, SessionResynced
+from holdfast.server.rooms.services import RoomServices
+from holdfast.server.rooms.turns import RoomGone, Turns
+
+log = get_logger("holdfast.server")
+
+M = TypeVar("M", bound=Message)
+
+Brain = Callable[[RoomAgent[Any]], Coroutine[Any, Any, None]]
+
+AWAY = "the agent is disconnected"
+
+
+class AgentConnection(Connection):
+    """An agent's connection: inside this process, without a transport."""
+
+    __slots__ = ("_lost",)
+
+    def __init__(self, connection_id: ConnectionId, now: float, lost: Callable[[Connection], None]) -> None:
+        super().__init__(connection_id, now)
+        self.transport_kind = "agent"
+        self._lost = lost
+        self.happened(ConnectionStep.WELCOMED)
+
+    def close(self, reason: Reason, message: str = "", *, retry_after_s: float = 0.0, problem: str = "") -> None:
+        if self.is_open:
+            self.end_reason = reason
+            self.happened(ConnectionStep.LOST)
+            self._lost(self)
+
+
+class Inbox:
+    """The outlet of an agent's seat: a queue of message objects."""
+
+    def __init__(self, messages_max: int, overflowed: Callable[[], None]) -> None:
+        """`overflowed` is called when the agent has more to read than that."""
+        self._messages_max = messages_max
+        self._overflowed = overflowed
+        self._messages: deque[Message] = deque()
+        self._arrived = asyncio.Event()
+        self._is_muted = False
+        self.farewell: Message | None = None
+        self.waiting_bytes = self.latest_waiting_bytes = 0
+        self.backlog: Backlog | None = None
+        self.is_full = False
+
+    def overflow(self) -> None:
+        self.mute()
+        self._overflowed()
+
+    def mute(self) -> None:
+        self._messages.clear()
+        self._is_muted = True
+
+    def unmute(self) -> None:
+        self._is_muted = False
+
+    def send(self, message: Message) -> None:
+        if self._is_muted or self.farewell is not None:
+            return
+        self._messages.append(message)
+        self._arrived.set()
+        if len(self._messages) > self._messages_max:
+            self.overflow()
+
+    def prepare(self, message: Message, bodies: dict[Codec, bytes]) -> None:
+        """Agents receive objects: nothing is encoded."""
+
+    def send_shared(self, message: Message, bodies: dict[Codec, bytes]) -> None:
+        """Every agent receives the same object: treat it as read-only."""
+        self.send(message)
+
+    def send_latest(self, message: Message, key: str) -> None:
+        """Messages within a process are never lost."""
+        self.send(message)
+
+    def send_latest_shared(self, message: Message, key: str, bodies: dict[Codec, bytes]) -> None:
+        self.send(message)
+
+    def applied(self, seq: int) -> None:
+        """Agents need no acknowledgements."""
+
+    def record(self) -> None:
+        """Agents' messages are not saved."""
+
+    def record_version(self) -> tuple[int, ...]:
+        return ()
+
+    def finish(self, farewell: Message) -> None:
+        self.farewell = farewell
+        self._arrived.set()
+
+    async def next(self) -> Message | None:
+        """The next message, or None after the last message of a freed seat."""
+        while not self._messages:
+            if self.farewell is not None:
+                return None
+            self._arrived.clear()
+            self._waits()
+            await self._arrived.wait()
+        return self._messages.popleft()
+
+    def _waits(self) -> None:
+        """The agent waits for a message."""
+
+
+class ResyncedInbox(Inbox):
+    """Never ends its agent: what does not fit is not kept, and the agent is sent the current state when it reads."""
+
+    def __init__(self, messages_max: int, resync: Callable[[], None]) -> None:
+        super().__init__(messages_max, resync)
+        self._has_missed = False
+
+    def overflow(self) -> None:
+        self.mute()
+        self._has_missed = True
+        # It may be about to read.
+        self._arrived.set()
+
+    def _waits(self) -> None:
+        if self._has_missed:
+            self._has_missed = False
+            self._overflowed()
+
+
+class _Life:
+    """One agent with a brain."""
+
+    __slots__ = ("brain", "inbox", "seat", "task")
+
+    def __init__(self, seat: Seat, brain: Brain, inbox: Inbox) -> None:
+        self.seat = seat
+        self.brain = brain
+        self.inbox = inbox
+        self.task: asyncio.Task[None] | None = None
+
+    def outlet(self, _: Session) -> Outlet:
+        return self.inbox
+
+
+@dataclass(frozen=True, slots=True)
+class AgentSeating:
+    """What a room does with its agents."""
+
+    room: RoomHandle
+    take: Callable[[Seat, Session, Callable[[Session], Outlet]], None]
+    """The session takes the seat."""
+    joined: Callable[[Seat], Any]
+    """The turn in which the room hears of the agent: `on_join`."""
+    send: Callable[[Seat, Message], None]
+    """The agent's next message."""
+    resync: Callable[[Seat], None]
+    """Send the agent the current state: `on_resync`."""
+    failed: Callable[[Exception, str, str], None]
+    """The game's code raised an error, here, for this player."""
+
+
+class RoomAgents:
+    """The agents of one room, and their brains."""
+
+    def __init__(
+        self, room: Room[Any], context: RoomContext, services: RoomServices, turns: Turns, seating: AgentSeating
+    ) -> None:
+        self._room = room
+        self._context = context
+        self._services = services
+        self._limits = services.context.limits
+        self._clock = services.context.clock
+        self._publish = services.context.publish
+        self._turns = turns
+        self._seating = seating
+        self._lives: dict[Seat, _Life] = {}
+        # They take their seats when the room is open.
+        self._early: list[_Life] = []
+        # Those of lost seats included, until they have ended.
+        self._tasks: set[asyncio.Task[None]] = set()
+
+    # Opening
+
+    def open(self, name: str, brain: Brain, roles: frozenset[str]) -> Player[Any]:
+        """Give an agent a seat: a new one, or the one that is held for it."""
+        player_id, seats = agent_id(name), self._context.seats
+        if self._context.is_closing:
+            raise NotFound("the room is closing")
+        seat = seats.of(player_id)
+        if seat is not None:
+            if not seat.agent or seat.state is not SeatState.HELD:
+                raise Duplicate(f"an agent {name!r} is in the room already")
+            self._open_again(seat, brain, roles)
+            return seat.player
+        if seats.agents >= self._limits.agents_max:
+            raise Throttled(f"this room has {seats.agents} agents; raise Limits.agents_max or open fewer")
+        if len(self._services.lifecycle.registry) >= self._limits.sessions_max:
+            raise Throttled("this node has no space for another session")
+        if not seats.is_awaited(player_id):
+            check_full(self._room, 1)
+        seat = Seat(self._new_session(name, roles), self._new_data(), self._seating.room, agent=name)
+        life = self._new_life(seat, brain)
+        seat.was_reserved = seats.use(player_id)
+        seats.add(seat)
+        if self._context.listing.status is RoomStatus.CREATING:
+            self._early.append(life)
+        else:
+            self._take_seat(life)
+        return seat.player
+
+    def opened(self) -> None:
+        """The room is open: the agents that were opened while it was created take their seats."""
+        early, self._early = self._early, []
+        for life in early:
+            self._take_seat(life)
+
+    def _new_life(self, seat: Seat, brain: Brain) -> _Life:
+        inbox = ResyncedInbox(self._limits.kept_messages_max, partial(self._resync, seat))
+        life = self._lives[seat] = _Life(seat, brain, inbox)
+        # The game may send to it from now on.
+        seat.outlet = inbox
+        return life
+
+    def _new_data(self) -> Any:
+        return player_data_type(type(self._room))()
+
+    def _new_session(self, name: str, roles: frozenset[str]) -> Session:
+        context = self._services.context
+        session = Session(
+            SessionId(new_id(context.random.randbytes(SESSION_ID_BYTES))),
+            agent_id(name),
+            limits=self._limits,
+            now=self._clock.now(),
+            grace_s=self._room.grace_s,
+            roles=roles,
+            name=name,
+        )
+        session.signed_in_at = self._clock.wall_clock()
+        self._services.lifecycle.add(session, by_player=False)
+        context.counters.sessions += 1
+        connection = self._attach(session)
+        self._publish(
+            SessionOpened(
+                session=session.id,
+                player=session.player_id,
+                player_name=session.name,
+                connection=connection.id,
+                transport=connection.transport_kind,
+            )
+        )
+        return session
+
+    def _attach(self, session: Session) -> Connection:
+        lifecycle, now = self._services.lifecycle, self._clock.now()
+        connection = AgentConnection(self._services.next_connection_id(), now, lifecycle.lost)
+        lifecycle.registry.attach(session, connection, now)
+        return connection
+
+    def _take_seat(self, life: _Life) -> None:
+        seat = life.seat
+        if seat.session.state is not SessionState.CONNECTED:
+            # It was kicked before the room was open, or its session was ended.
+            self._seating.room.free(seat, Reason.KICKED, "")
+            return
+        self._seating.take(seat, seat.session, life.outlet)
+        self._turns.follow(self._seating.joined, (seat,), self._joined, (life,))
+
+    def _joined(self, error: Exception | None, _: Any, life: _Life) -> None:
+        if error is None:
+            self._start(life)
+        elif not isinstance(error, RoomGone) and life.seat.state is not SeatState.FREED:
+            message = str(error) if isinstance(error, Refused) else ""
+            log.warning("an agent was not let in", room=self._room.id, player=life.seat.player_id, why=message)
+            if not isinstance(error, Refused):
+                self._seating.failed(error, "on_join", life.seat.player_id)
+            self._seating.room.free(life.seat, Reason.JOIN_FAILED, message)
+
+    def _open_again(self, seat: Seat, brain: Brain, roles: frozenset[str]) -> None:
+        session, now = seat.session, self._clock.now()
+        former = self._lives.pop(seat, None)
+        if former is not None and former.task is not None:
+            former.task.cancel()
+        life = self._new_life(seat, brain)
+        session.roles = roles
+        away_s = now - session.dropped_at if session.dropped_at is not None else 0.0
+        connection = self._attach(session)
+        session.resumes += 1
+        session.drop_reason = None
+        self._publish(
+            Resumed(
+                session=session.id,
+                player=session.player_id,
+                player_name=session.name,
+                connection=connection.id,
+                transport=connection.transport_kind,
+                outcome="resynced",
+                replayed=0,
+                away_s=round(away_s, 3),
+            )
+        )
+        self._seating.room.returned(seat, True)
+        # After `on_resync` and `on_rejoin`, which wait for their turns.
+        self._turns.take(self._start, (life,), None, (seat,))
+
+    # The brain
+
+    def _start(self, life: _Life) -> None:
+        if self._lives.get(life.seat) is life:
+            task = life.task = self._services.brains.start(self._live(life))
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    async def _live(self, life: _Life) -> None:
+        seat = life.seat
+
+        def send(message: Message) -> None:
+            self._send(life, message)
+
+        async def receive(kind: type[Message]) -> Message:
+            return await self._receive(life, kind)
+
+        error: Exception | None = None
+        try:
+            await life.brain(RoomAgent(self._room, seat.player, send=send, receive=receive))
+        except asyncio.CancelledError as cancelled:
+            task = asyncio.current_task()
+            if task is not None and task.cancelling():
+                raise
+            error = RuntimeError("the brain asked for the result of something that was cancelled")
+            error.__cause__ = cancelled
+        except Exception as raised:  # noqa: BLE001 - the game's code; contained and logged
+            error = raised
+        if self._lives.get(seat) is life:
+            # Forgotten first: it has ended, and is not to be cancelled.
+            del self._lives[seat]
+            if error is None:
+                self._seating.room.leave(seat)
+            else:
+                self._seating.room.free(seat, Reason.AGENT_FAILED, "the agent's code failed")
+        if error is not None:
+            self._seating.failed(error, f"the brain of agent {seat.agent!r}", seat.player_id)
+
+    def _send(self, life: _Life, message: Message) -> None:
+        self._check_seat(life)
+        self._seating.send(life.seat, message)
+
+    async def _receive(self, life: _Life, kind: type[M]) -> M:
+        while True:
+            self._check_seat(life)
+            message = await life.inbox.next()
+            if isinstance(message, kind):
+                return message
+
+    def _check_seat(self, life: _Life) -> None:
+        if self._lives.get(life.seat) is not life or life.seat.state is SeatState.FREED:
+            raise NotSeated("the agent no longer has this seat")
+        if life.seat.session.state is not SessionState.CONNECTED:
+            raise NotSeated(f"{AWAY}: the room may open it again, with open_agent({life.seat.agent!r}, …)")
+
+    def _resync(self, seat: Seat) -> None:
+        """The agent reads again, after its inbox was full: send it the current state first."""
+        self._services.context.counters.streams_overflowed += 1
+        session = seat.session
+        self._publish(SessionResynced(session=session.id, player=session.player_id, player_name=session.name))
+        self._seating.resync(seat)
+
+    # The end
+
+    def left(self, seat: Seat, reason: Reason, message: str) -> None:
+        """The agent has lost its seat: its brain is cancelled, and its session ends."""
+        life = self._lives.pop(seat, None)
+        if life is not None and life.task is not None:
+            life.task.cancel()
+        ended = Reason.BYE if reason is Reason.LEFT else reason
+        self._services.lifecycle.end_session(seat.session, ended, message)
+
+    def stop(self) -> None:
+        """The room is not run any more: cancel the brains, and end the sessions."""
+        for life in list(self._lives.values()):
+            self.left(life.seat, Reason.STOPPING, "")
+
+    def ended(self) -> Coroutine[Any, Any, None] | None:
+        """The wait until all brains, which were cancelled, have ended; None if they have."""
+        return self._wait(list(self._tasks)) if self._tasks else None
+
+    async def _wait(self, tasks: list[asyncio.Task[None]]) -> None:
+        _, late = await asyncio.wait(tasks, timeout=self._limits.close_s / 2)
+        if late:
+            log.error("brains of agents do not end", room=self._room.id, kind=self._room.kind, brains=len(late))
