@@ -76,7 +76,7 @@ def test_a_rollback_keeps_a_channel_only_for_the_same_purpose(seated: Script) ->
         outcome=ROLLED_BACK,
     )
 
-    assert frames_of(ChannelGone, events) == [ChannelGone(2, "rolled_back"), ChannelGone(3, "rolled_back")]
+    assert frames_of(ChannelGone, events) == [ChannelGone(number, "rolled_back", is_reset=True) for number in (2, 3)]
     assert frames_of(ChannelOpened, events) == [ChannelOpened(3, "room-3", "arena")]
     assert seated.client.channels.is_newest(3)
 

@@ -23,7 +23,7 @@ def test_a_reset_fails_what_was_asked_and_ends_every_channel(seated: Script) -> 
 
     gone, replied, welcomed = seated.resume(session="s2", outcome=reset)
 
-    assert gone == ChannelGone(1, "expired")
+    assert gone == ChannelGone(1, "expired", is_reset=True)
     assert isinstance(replied, Reply)
     assert (replied.id, replied.problem and replied.problem.code) == (request_id, "reset")
     assert welcomed == Welcomed(reset)
@@ -56,7 +56,7 @@ def test_a_client_that_must_sign_in_again_forgets_its_session_and_says_so(seated
     events = seated.welcome(session="s2")
 
     assert (hello.auth, hello.resume) == (Auth("guest", "ada.secret"), None)
-    assert events == [ChannelGone(1, "token_reused"), Welcomed(Outcome("reset", reason="token_reused"))]
+    assert events == [ChannelGone(1, "token_reused", is_reset=True), Welcomed(Outcome("reset", reason="token_reused"))]
 
 
 def test_a_client_signs_in_again_once(seated: Script) -> None:

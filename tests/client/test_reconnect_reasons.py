@@ -88,8 +88,9 @@ def test_a_client_that_is_told_to_sign_in_again_becomes_the_same_player(reason: 
         assert (hello.auth, hello.resume) == (KNOWN_GUEST, None)
         assert told == [Outcome("reset", reason=reason.value)]
         assert session.id == "s2"
-        with pytest.raises(holdfast.Refused, match="ask again"):
+        with pytest.raises(holdfast.Reset, match=f"the answer was lost \\({reason.value}\\)") as error:
             await asked
+        assert error.value.reason == reason
         await session.close()
 
     run(story())

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 import holdfast
-from holdfast import Invalid, Limits, NotSeated, Outcome, Reason, Refused, Resynced, RoomUpdated, Server, WebSocket
+from holdfast import Invalid, Limits, NotSeated, Outcome, Reason, Reset, Resynced, RoomUpdated, Server, WebSocket
 from holdfast.core.room import context_of
 from holdfast.testing import MemoryStorage
 from tests.client.game import AtOnce, Said, Say, connect, echo, seated, serve, soon, texts, until_back, url_of
@@ -96,7 +96,7 @@ async def test_a_server_that_restarts_resets_the_session_and_the_player_stays_wh
     asked = asyncio.create_task(session.search())
     async with serve(secret=secret, listen=[WebSocket(port=port)]) as server:
         assert await soon(told) == Outcome("reset", reason=Reason.EXPIRED)
-        with pytest.raises(Refused, match="ask again"):
+        with pytest.raises(Reset, match="it is not known whether this was carried out"):
             await asked
         assert (session.player_id, session.room) == (player_id, None)
         assert session.id != first_id

@@ -64,7 +64,7 @@ def print_summary(results: list[Result], failures: list[Result], elapsed_s: floa
     virtual_s = sum(result.virtual_s for result in results)
     print(f"\n{len(results)} seeds, {virtual_s:,.0f} virtual seconds in {elapsed_s:.1f} s, {len(failures)} failed")
     for title, names in (
-        ("checked", ("messages up", "messages down", "samples")),
+        ("checked", ("messages up", "messages down", "samples", "asks answered", "asks refused", "asks reset")),
         ("sessions", ("drops", "resumed", "resynced", "reset", "replayed", "doubles ignored", "streams overflowed")),
         ("takeovers", ("takeovers", "takeovers: clone", "takeovers: second session")),
         ("programs", ("crashes", "suspends", "byes", "slow readers", "retired tokens presented", "robberies")),

@@ -4,10 +4,13 @@
 from collections.abc import Iterator
 from typing import Any
 
+from holdfast.client.asks import Asks
 from holdfast.client.channels import Arrived, Channels
 from holdfast.client.protocol import ClientProtocol
 from holdfast.client.room import RoomInbox
 from holdfast.core.channel import Channel
+from holdfast.core.codec import JSON, MSGPACK
+from holdfast.core.messages import MessageAnswered, Untyped
 from holdfast.core.session import Session
 from holdfast.server.admission.sign_in import Welcomer
 from holdfast.server.rooms.delivery import Delivery, Resyncs
@@ -74,9 +77,9 @@ def gaps_are_accepted() -> Iterator[None]:
 
 @mutant
 def the_server_acknowledges_before_it_applies() -> Iterator[None]:
-    def deliver(delivery: Delivery, seat: Any, frame: Any) -> None:
+    def deliver(delivery: Delivery, seat: Any, frame: Any, *rest: Any) -> None:
         seat.outlet.applied(frame.seq)
-        right(delivery, seat, frame)
+        right(delivery, seat, frame, *rest)
 
     right = Delivery.deliver
     with patched(Delivery, deliver=deliver):
@@ -205,6 +208,63 @@ def what_is_kept_is_endless() -> Iterator[None]:
 
     right = Channel.__init__
     with patched(Channel, __init__=__init__):
+        yield
+
+
+# Answers
+
+
+@mutant
+def an_answer_goes_to_whoever_asked_first() -> Iterator[None]:
+    def answered(asks: Asks, number: int, message: Any) -> bool:
+        return right(asks, min(asks._unanswered, default=number), message)
+
+    right = Asks.answered
+    with patched(Asks, answered=answered):
+        yield
+
+
+@mutant
+def whoever_asked_is_not_told_that_the_answer_is_lost() -> Iterator[None]:
+    def lost(asks: Asks, *_: Any) -> None: ...
+
+    with patched(Asks, lost=lost):
+        yield
+
+
+@mutant
+def an_ask_is_answered_in_the_name_of_the_message_before_it() -> Iterator[None]:
+    def _answered(delivery: Delivery, error: Any, result: Any, *rest: Any) -> None:
+        right(delivery, error, last.get(delivery, result), *rest)
+        last[delivery] = result
+
+    right = Delivery._answered
+    last: dict[Delivery, Any] = {}
+    with patched(Delivery, _answered=_answered):
+        yield
+
+
+@mutant
+def an_answer_is_also_a_message() -> Iterator[None]:
+    def pass_over(inbox: RoomInbox, arrived: Arrived) -> None:
+        if arrived.name == MessageAnswered.wire_name:
+            codec = JSON if bytes(arrived.body).startswith(b"{") else MSGPACK
+            body = codec.body_decoder(Any).decode(arrived.body)
+            inbox.put(arrived, Untyped(body["type"], body["body"]))
+        else:
+            right(inbox, arrived)
+
+    right = RoomInbox.pass_over
+    with patched(RoomInbox, pass_over=pass_over):
+        yield
+
+
+@mutant
+def an_answer_counts_as_read_with_all_before_it() -> Iterator[None]:
+    def pass_over(inbox: RoomInbox, arrived: Arrived) -> None:
+        inbox._processed(arrived)
+
+    with patched(RoomInbox, pass_over=pass_over):
         yield
 
 

@@ -19,7 +19,7 @@ from holdfast import Parts, Player, PlayerData, Reason, Refused, Room, RoomAgent
 from holdfast.server.rooms.splitmix64 import SplitMix64
 from tests.simulation.checker import Checker, Op
 from tests.simulation.options import Options
-from tests.simulation.view import Append, Entered, Note, Shown, Told, View
+from tests.simulation.view import Append, Done, Entered, Note, Shown, Told, View
 
 OWN = Op("", 0)
 """What a room writes down by itself."""
@@ -224,7 +224,7 @@ class Ledger(Room[Mark]):
     @on(Append)
     def append(self, player: Player[Mark], message: Append) -> Any:
         with self.turn():
-            self.answer(player, message)
+            return self.answer(player, message)
 
     @on(Note)
     def note(self, player: Player[Mark], note: Note) -> Any:
@@ -259,7 +259,7 @@ class Ledger(Room[Mark]):
                 case _:
                     pass
 
-    def answer(self, player: Player[Mark], message: Append) -> None:
+    def answer(self, player: Player[Mark], message: Append) -> Done:
         op = Op(message.process, message.n)
         if message.is_refused:
             raise Refused(f"{op.process} {op.n}")
@@ -267,6 +267,7 @@ class Ledger(Room[Mark]):
         self.tell(player, op, at)
         self.enter(at, op, message.ballast)
         self.grant(player, op, message.wish)
+        return Done(self.id, at, *op)
 
     def write(self, op: Op, player_id: str, what: str) -> int:
         """Put a line into the log: its number."""
@@ -429,10 +430,10 @@ class SlowLedger(Ledger):
         super().on_leave(player, reason)
 
     @on(Append)
-    async def append(self, player: Player[Mark], message: Append) -> None:
+    async def append(self, player: Player[Mark], message: Append) -> Done:
         await self.linger()
         with self.turn():
-            self.answer(player, message)
+            return self.answer(player, message)
 
     @on(Note)
     async def note(self, player: Player[Mark], note: Note) -> None:

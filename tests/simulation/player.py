@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable
 from random import Random
 from typing import TYPE_CHECKING
 
-from holdfast import Refused, SessionEnded
+from holdfast import Refused, Reset, SessionEnded
 from holdfast.transports.port import DialError
 from tests.simulation.checker import Op
 from tests.simulation.process import Memory, Process
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 # In virtual time, and far longer than anything may take while there are faults: the longest wait between two
 # attempts is 15 s, and no fault lasts longer than that; but servers may fall again and again.
 STUCK_S = 300.0
+# The part of what players say that asks for an answer.
+ASKS = 0.25
 
 
 class Actor:
@@ -28,6 +30,8 @@ class Actor:
         self.random = Random(f"{world.options.seed}/{name}")
         self.process: Process | None = None
         self._unflushed: list[Op] = []
+        # Beside the other: what a seed did before there were asks, it nearly does still.
+        self._choice = Random(f"{world.options.seed}/{name}/asks")
         # Careful programs save whenever they have sent something.
         self._is_careful = self.random.random() < 0.5
         self._steps: dict[Callable[[Process], Awaitable[None]], int] = {
@@ -61,7 +65,7 @@ class Actor:
         except SessionEnded as error:
             if self.process is not None:
                 self.process.ended(error)
-        except Refused as refusal:
+        except (Refused, Reset) as refusal:
             self.checker.note(self.name, "was refused:", refusal)
         except TimeoutError:
             self.checker.fail("I10", f"{self.name} is stuck: {step.__name__} takes more than {STUCK_S:g} s")
@@ -111,7 +115,8 @@ class Actor:
         for _ in range(self.random.randint(1, 12)):
             is_refused = self.random.random() < 0.1
             ballast = self.random.choice([0, 0, 0, 100, 700])
-            op = await process.send(is_refused=is_refused, ballast=ballast, wish=self._wish())
+            send = process.ask if self._choice.random() < ASKS else process.send
+            op = await send(is_refused=is_refused, ballast=ballast, wish=self._wish())
             if op is None:
                 return
             self._unflushed.append(op)
@@ -279,7 +284,7 @@ class Actor:
         except SessionEnded as error:
             if self.process is not None:
                 self.process.ended(error)
-        except Refused as refusal:
+        except (Refused, Reset) as refusal:
             self.checker.note(self.name, "was refused:", refusal)
         return False
 
@@ -289,7 +294,7 @@ class Actor:
         for _ in range(50):
             if sitting is None or sitting.is_over:
                 return False
-            if not sitting.view.awaited:
+            if not sitting.view.awaited and not process.asking:
                 return True
             await asyncio.sleep(0.1)
         return False

@@ -1,7 +1,9 @@
 """One run of a client program: a session, a seat, a reader, and what it would remember after a crash."""
 
 import asyncio
+from contextlib import suppress
 from dataclasses import dataclass, replace
+from math import inf
 from typing import TYPE_CHECKING
 
 from holdfast import (
@@ -13,12 +15,13 @@ from holdfast import (
     NotSeated,
     Outcome,
     Refused,
+    Reset,
     Resynced,
     SessionEnded,
 )
 from tests.saved_sessions import storage_of, suspended
 from tests.simulation.checker import Op, Stream
-from tests.simulation.view import MESSAGES, Append, View
+from tests.simulation.view import MESSAGES, Append, Done, View
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -52,6 +55,17 @@ class Sitting:
     # What was read and is not dealt with yet: to the library it counts as processed when the next is asked for.
     in_hand: Message | None = None
     is_over: bool = False
+    # How often its stream had begun anew when we last came back.
+    generation: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """An ask that waits: where it was sent from, and the number of its message."""
+
+    task: asyncio.Task[None]
+    sitting: Sitting
+    number: int
 
 
 class Process:
@@ -77,6 +91,10 @@ class Process:
         self._resyncs_seen = 0
         self._ops = 0
         self._ops_before = 0
+        self.asking: dict[Op, Asking] = {}
+        """What was asked and has no answer yet."""
+        # How often messages may have been lost, and we were told so.
+        self._gaps = 0
         self._saved = memory.sittings if memory is not None else {}
         self._is_away_since = memory.is_away_since if memory is not None else world.now()
         self._retiring: Memory | None = None
@@ -136,6 +154,8 @@ class Process:
         """The program dies; silently: its machine does, and nobody closes its connection."""
         self.checker.note(self.label, "is killed")
         self.is_dead = self.dialer.is_dead = True
+        for each in self.asking.values():
+            each.task.cancel()
         if self.sitting is not None and self.sitting.reader is not None:
             self.sitting.reader.cancel()
         for link in self.dialer.links:
@@ -197,7 +217,9 @@ class Process:
             self._rewinds = self.checker.rewinds.get(room.id, 0)
             self.checker.note(self.label, "sits on", room.channel, "in", room.id, "known" if saved else "new")
             self.world.seats[self.session.id] = view
-            self.sitting = Sitting(key, room, view, stream)
+            channel = self.session.protocol.channels.get(room.channel)
+            generation = channel.generation if channel is not None else 1
+            self.sitting = Sitting(key, room, view, stream, generation=generation)
             self.sitting.reader = self.world.start(self._read(self.sitting))
         if self.sitting is not None and (self.sitting.is_over or self.sitting.room.left is not None):
             return None
@@ -215,6 +237,8 @@ class Process:
         except Refused as refusal:
             self.checker.note(self.label, "may not join:", refusal.code, refusal)
             self.checker.expect("BUG", refusal.code != "internal", f"{self.label} could not join: {refusal}")
+        except Reset as reset:
+            self.checker.note(self.label, "does not know whether it joined:", reset)
         return self.sit()
 
     async def _read(self, sitting: Sitting) -> None:
@@ -256,6 +280,55 @@ class Process:
         sitting.view.awaited.append(op)
         self.checker.sent(op, sitting.stream, is_refused=is_refused)
         return op
+
+    async def ask(self, *, is_refused: bool, ballast: int, wish: str = "") -> Op | None:
+        """The same, with an answer for this process alone."""
+        sitting = self.sit()
+        if sitting is None:
+            return None
+        self._ops += 1
+        op = Op(self.label, self._ops)
+        room = sitting.room
+        try:
+            # What is sent later must not be first.
+            while self.session.protocol.is_full(room.channel):  # noqa: ASYNC110 - costs nothing in virtual time
+                await asyncio.sleep(0.01)
+        except NotSeated:
+            return None
+        sent = room.sent
+        work = self._ask(room, op, Append(op.process, op.n, is_refused, "x" * ballast, wish))
+        self.asking[op] = Asking(self.world.start(work), sitting, sent + 1)
+        await asyncio.sleep(0)
+        if room.sent == sent:
+            return None
+        if not is_refused:
+            # A refusal is raised, and no message of the stream.
+            sitting.view.awaited.append(op)
+        self.checker.sent(op, sitting.stream, is_refused=is_refused)
+        return op
+
+    async def _ask(self, room: ClientRoom, op: Op, message: Append) -> None:
+        gaps = self._gaps
+        try:
+            with suppress(NotSeated):
+                done = await room.ask(message, timeout_s=inf)
+                is_ours = isinstance(done, Done) and (done.process, done.n) == op
+                self.checker.expect("I3", is_ours, f"{op} was answered with {done!r}")
+                self.checker.answered(op, done.room, done.at)
+                self.checker.count("asks answered")
+        except Refused as refusal:
+            self.checker.expect("I4", refusal.code == "refused", f"{op} was refused: {refusal.code} {refusal}")
+            self.checker.refused(op)
+            self.checker.count("asks refused")
+        except Reset as reset:
+            self.checker.expect(
+                "I12", self._gaps > gaps, f"the answer to {op} was lost, and no outcome said so: {reset}"
+            )
+            self.checker.count("asks reset")
+        except SessionEnded as error:
+            self.ended(error)
+        finally:
+            self.asking.pop(op, None)
 
     async def flush(self, ops: list[Op]) -> bool:
         """Wait until what was sent has been applied; False if the seat was gone before."""
@@ -310,14 +383,30 @@ class Process:
         self.checker.welcomed(self.label)
         self.resumes += 1
         self._resyncs += outcome.kind == "resynced"
+        self._gaps += outcome.kind in {"resynced", "reset"}
         self._retiring = self.memory
         self._ops_before = self._ops
         if outcome.kind == "reset":
             self._check_reset(outcome.reason)
+        if self.sitting is not None:
+            self._restarted(self.sitting)
         # A server that was replaced and does not know it welcomes whom the present one knows nothing of.
         self._may_be_forgotten = self.dialer.link.server is not self.world.server.machine
         self._check_age(outcome)
         self.remember()
+
+    def _restarted(self, sitting: Sitting) -> None:
+        """What the server had applied before its stream began anew has lost its answer, and hears so at once."""
+        channel = self.session.protocol.channels.get(sitting.room.channel)
+        if channel is not None and channel.generation != sitting.generation:
+            sitting.generation = channel.generation
+            done = [op for op, ask in self.asking.items() if ask.sitting is sitting and ask.number <= channel.acked]
+            self.world.start(self._check_told(done))
+
+    async def _check_told(self, ops: list[Op]) -> None:
+        await asyncio.sleep(0.001)
+        deaf = [op for op in ops if op in self.asking and not self.is_dead]
+        self.checker.expect("I12", not deaf, f"the answers to {deaf} are lost, and {self.label} was not told")
 
     def _check_reset(self, reason: str) -> None:
         options = self.world.options

@@ -41,6 +41,15 @@ class Told(Message):
     n: int
 
 
+class Done(Message):
+    """The answer to who asked: their operation is entry `at`."""
+
+    room: str
+    at: int
+    process: str
+    n: int
+
+
 class Entered(Message):
     """A word to all: this is entry `at`."""
 
@@ -50,7 +59,7 @@ class Entered(Message):
     ballast: str
 
 
-MESSAGES = (Shown, Told, Entered)
+MESSAGES = (Shown, Told, Entered, Done)
 
 
 @dataclass(slots=True)
@@ -102,6 +111,10 @@ class View:
                 is_known = self.at in (None, at) and self.told in (None, told)
                 checker.expect("I1", is_known, f"{self.process} was shown {at}, {told} at {self.at}, {self.told}")
                 self.at, self.told, self.is_blind = at, told, False
+            case Done(room, at, by, number):
+                is_past = self.has_past and by != self.process
+                checker.expect("I1", is_past, f"{self.process} saw {message!r}, which it had asked for")
+                checker.answered(Op(by, number), room, at)
             case MessageRefused(message=words):
                 if "holdfast.forgotten" in words and self.has_past:
                     # An earlier process had sent something there, nobody remembers what, and the server lost it too.

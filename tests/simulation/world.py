@@ -302,6 +302,7 @@ class World:
         self.checker.expect("I1", (view.at, view.told) == end, f"{process.label} is at {view}, the room at {end}")
         self.checker.expect("I12", not view.is_blind, f"{process.label} was resynced and never shown the state")
         self.checker.expect("I10", not view.awaited, f"{process.label} still awaits {list(view.awaited)}")
+        self.checker.expect("I10", not process.asking, f"{process.label} still asks {list(process.asking)}")
 
     def _check_timers(self) -> None:
         for room in self.server.rooms:

@@ -13,7 +13,7 @@ from random import Random, SystemRandom
 from typing import NamedTuple
 
 import holdfast
-from holdfast import ClientRoom, ClientSession, Drop, HoldfastError, Outcome, Refused
+from holdfast import ClientRoom, ClientSession, Drop, HoldfastError, Outcome, Refused, Reset
 from tests.storm.game import Ask, Event, Op, Report
 from tests.storm.history import Writer
 
@@ -122,9 +122,9 @@ class StormClient:
         while True:
             try:
                 room = await self._session.join_or_create("storm", max_players=self._seats)
-            except Refused as refused:
+            except (Refused, Reset) as refused:
                 # A session that has no durable seat yet is forgotten with its server, and so is what it asked for.
-                self._history.note("refused", refused.code)
+                self._history.note("refused", refused.code if isinstance(refused, Refused) else "reset")
                 await asyncio.sleep(_FIRST_DIAL_S)
                 continue
             self._room = room

@@ -7,7 +7,7 @@
 
 import { Channel } from "./channel.js";
 import { ProtocolError, Refused } from "./errors.js";
-import type { SeatEvent } from "./events.js";
+import type { Restarted, SeatEvent } from "./events.js";
 import { type Ack, type ChannelInfo, type Data, POSITIONS_MAX, type Position, type Seat } from "./frames.js";
 import type { Limits } from "./limits.js";
 import type { Reason } from "./reasons.js";
@@ -67,7 +67,8 @@ export class Channels {
     for (const [channel, [room, kind]] of this.#rooms) {
       const { generation, purpose } = this.seat(channel);
       events.push({ is: "channel_opened", channel, room, kind, purpose });
-      if (this.#restarted.has(channel)) events.push({ is: "restarted", channel, generation });
+      if (this.#restarted.has(channel))
+        events.push({ is: "restarted", channel, generation, applied: 0, accepted: 0, reason: "" });
     }
     return events;
   }
@@ -117,7 +118,8 @@ export class Channels {
       return this.#begin({ channel: number, generation, applied: 0, room, kind, accepted: 0, purpose });
     const channel = this.#open.get(number);
     if (!channel || channel.generation === generation) throw new ProtocolError(`channel ${number} was opened twice`);
-    return [this.#restart(channel, generation)];
+    const { acked: applied, sent: accepted } = channel;
+    return [this.#restart(channel, { is: "restarted", channel: number, generation, applied, accepted, reason: "" })];
   }
 
   /** The channel's last message was processed. */
@@ -150,10 +152,10 @@ export class Channels {
     return events;
   }
 
-  #drop(numbers: number[], reason: Reason): SeatEvent[] {
+  #drop(numbers: number[], reason: Reason, isReset = false): SeatEvent[] {
     return numbers.map((channel) => {
       this.#forget(channel);
-      return { is: "channel_gone", channel, reason };
+      return { is: "channel_gone", channel, reason, isReset };
     });
   }
 
@@ -184,7 +186,13 @@ export class Channels {
       if (this.#finishedOnes.has(info.channel)) continue;
       const channel = this.#open.get(info.channel);
       if (!channel) events.push(...this.#begin(info));
-      else if (info.generation !== channel.generation) events.push(this.#restart(channel, info.generation));
+      else if (info.generation !== channel.generation) {
+        const { generation, applied } = info;
+        const accepted = Math.max(applied, info.accepted);
+        events.push(
+          this.#restart(channel, { is: "restarted", channel: channel.number, generation, applied, accepted, reason }),
+        );
+      }
       this.#continue(this.seat(info.channel), info);
     }
     this.#blank.clear();
@@ -198,6 +206,7 @@ export class Channels {
     const events = this.#drop(
       others.map(({ number }) => number),
       reason,
+      true,
     );
     this.#finishedOnes.clear();
     this.#lastNumber = Math.max(0, ...this.#open.keys());
@@ -222,10 +231,10 @@ export class Channels {
     channel.fillTo(info.accepted, ...FORGOTTEN);
   }
 
-  #restart(channel: Channel, generation: number): SeatEvent {
-    channel.restartInward(generation);
+  #restart(channel: Channel, restarted: Restarted): SeatEvent {
+    channel.restartInward(restarted.generation);
     this.#restarted.add(channel.number);
-    return { is: "restarted", channel: channel.number, generation };
+    return restarted;
   }
 
   /** Something of the stream's present generation was read, and with it that it was restarted. */
@@ -238,7 +247,7 @@ export class Channels {
     this.#finishedOnes.clear();
     this.#newest.clear();
     this.#lastNumber = 0;
-    return this.#drop([...this.#open.keys()], reason);
+    return this.#drop([...this.#open.keys()], reason, true);
   }
 
   // Another page

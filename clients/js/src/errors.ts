@@ -3,6 +3,7 @@
  *
  *     HoldfastError
  *     ├── Refused        the rules say no; the session lives, nothing changed (code, message)
+ *     ├── Reset          the answer is lost; nobody knows whether it was carried out (reason)
  *     ├── ProtocolError  broken by the server; the connection closes with its reason
  *     ├── Unreachable    there is no answer at the URL
  *     ├── TimedOut       what was waited for did not come in time
@@ -37,8 +38,6 @@ export type RefusalCode =
   | "throttled"
   | "failed"
   | "internal"
-  // Of this client: the session was reset before there was an answer.
-  | "reset"
   | (string & {});
 
 /** The rules say no; nothing changed. */
@@ -50,6 +49,18 @@ export class Refused extends HoldfastError {
     message = "",
   ) {
     super(message || code.replaceAll("_", " "));
+  }
+}
+
+/** The answer is lost: the session was reset, or the room's stream resynced. It was carried out, or it was not. */
+export class Reset extends HoldfastError {
+  override name = "Reset";
+
+  constructor(
+    /** As in `Outcome`; "resynced" if only messages were lost. */
+    readonly reason: Reason,
+  ) {
+    super(`the answer was lost (${reason || "reset"}): it is not known whether this was carried out`);
   }
 }
 

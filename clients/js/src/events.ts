@@ -25,6 +25,27 @@ export interface Closed {
   readonly problem: string;
 }
 
+/** Messages of a channel could not be kept; its stream restarts with the current state. */
+export interface Restarted {
+  readonly is: "restarted";
+  readonly channel: number;
+  readonly generation: number;
+  /** The last of our messages that the server had applied by then, and the last that it had received. */
+  readonly applied: number;
+  readonly accepted: number;
+  /** As in the outcome of the resume. */
+  readonly reason: Reason;
+}
+
+/** There will be nothing more on this channel, and its last message did not reach us. */
+export interface ChannelGone {
+  readonly is: "channel_gone";
+  readonly channel: number;
+  readonly reason: Reason;
+  /** Whether it is gone with its session, or was never part of the server's present history. */
+  readonly isReset: boolean;
+}
+
 export type SeatEvent =
   | Arrived
   /** A channel began: the session has a seat, or what else its purpose says. */
@@ -37,10 +58,8 @@ export type SeatEvent =
     }
   /** An unreliable message. */
   | { readonly is: "latest_arrived"; readonly channel: number; readonly type: string; readonly body: unknown }
-  /** Messages of a channel could not be kept; its stream restarts with the current state. */
-  | { readonly is: "restarted"; readonly channel: number; readonly generation: number }
-  /** There will be nothing more on this channel, and its last message did not reach us. */
-  | { readonly is: "channel_gone"; readonly channel: number; readonly reason: Reason };
+  | Restarted
+  | ChannelGone;
 
 /** A notice outside rooms: of a watch, a place in a waitlist, a placement. */
 export interface Noticed {

@@ -1,9 +1,9 @@
 /** What a session and its rooms share: the protocol, the connection under it, and everybody who waits for something. */
 
 import { Connector, type DialOptions } from "./connector.js";
-import { type HoldfastError, Refused, SessionEnded, TimedOut } from "./errors.js";
+import { type HoldfastError, Refused, Reset, SessionEnded, TimedOut } from "./errors.js";
 import type { Arrived, Event, Noticed, Replied, SeatEvent, Welcomed } from "./events.js";
-import type { ClientProtocol } from "./protocol.js";
+import { type ClientProtocol, RESET } from "./protocol.js";
 import type { Drop, Patience } from "./types.js";
 
 /** Hears the answer to a request: its result, or why there is none. */
@@ -288,6 +288,7 @@ export class Exchange {
   #replied({ id, result, problem }: Replied): void {
     const answered = this.#answered.get(id);
     this.#answered.delete(id);
-    answered?.(result, problem && new Refused(problem.code, problem.message));
+    if (problem?.code === RESET) answered?.(null, new Reset(problem.message));
+    else answered?.(result, problem && new Refused(problem.code, problem.message));
   }
 }

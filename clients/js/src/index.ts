@@ -5,6 +5,7 @@ export {
   ProtocolError,
   type RefusalCode,
   Refused,
+  Reset,
   SessionEnded,
   TimedOut,
   Unreachable,

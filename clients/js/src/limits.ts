@@ -16,6 +16,9 @@ export interface Limits {
   ackS: number;
   /** Channels without a seat that still owe their last messages. */
   closingChannelsMax: number;
+  /** How long `ask` waits, unless the call says otherwise, and how many asks of a seat may have no answer. */
+  askS: number;
+  asksMax: number;
   /** Unreliable messages that wait, either way; the oldest gives way. */
   latestKeptMax: number;
 }
@@ -32,5 +35,7 @@ export const LIMITS: Limits = {
   ackMessages: 32,
   ackS: 0.1,
   closingChannelsMax: 4,
+  askS: 30,
+  asksMax: 1024,
   latestKeptMax: 256,
 };

@@ -196,6 +196,11 @@ export class ClientProtocol {
     return this.#fitting(name, content);
   }
 
+  /** The body of a message that asks for an answer. */
+  ask(name: string, content: unknown): Uint8Array {
+    return this.body(name, [name, content]);
+  }
+
   /** Send a reliable message: kept until the server has applied it; its number. Wait first while `isFull`. */
   push(channel: number, name: string, body: Uint8Array): number {
     const seat = this.channels.seat(channel);
@@ -368,7 +373,8 @@ export class ClientProtocol {
     if (isSame && reason === "rolled_back") events.push(...this.channels.rollBack(channels, reason));
     events.push(...this.channels.resume(channels, outcome.reason));
     for (const { channel, received } of this.channels.finished()) this.#unsent.push(["ack", channel, received ?? 0]);
-    events.push(...this.#continueRequests(requests, !isSame && !isFirst));
+    if (!isSame && !isFirst) events.push(...this.#lostRequests(outcome.reason));
+    this.#continueRequests(requests);
     this.isWelcome = true;
     return [...events, { is: "welcomed", outcome }];
   }
@@ -389,18 +395,17 @@ export class ClientProtocol {
     this.channels.agree(this.limits);
   }
 
-  #continueRequests(lastKnown: number, areLost: boolean): Event[] {
-    if (areLost) {
-      const lost = [...this.#requests.keys()];
-      this.#requests = new Map();
-      this.#lastRequest = 0;
-      this.#lastAnswered = lastKnown;
-      const problem = { code: RESET, message: "the session was reset before this was answered; ask again" };
-      return lost.map((id) => ({ is: "replied", id, result: null, problem }));
-    }
+  /** The session is a new one, which knows nothing of these. */
+  #lostRequests(reason: string): Event[] {
+    const lost = [...this.#requests.keys()];
+    this.#requests = new Map();
+    this.#lastRequest = this.#lastAnswered = 0;
+    return lost.map((id) => ({ is: "replied", id, result: null, problem: { code: RESET, message: reason } }));
+  }
+
+  #continueRequests(lastKnown: number): void {
     this.#lastRequest = Math.max(this.#lastRequest, lastKnown);
     this.#lastAnswered = Math.max(this.#lastAnswered, lastKnown);
     this.#unsent.push(...this.#requests.values());
-    return [];
   }
 }

@@ -1,12 +1,14 @@
 /** Rooms, as a client sees them: messages to and from the room of each seat, and the seats of a session. */
 
+import { ASK, type Asked, Asks } from "./asks.js";
 import { Emitter, type Off } from "./emitter.js";
-import { Refused } from "./errors.js";
+import { Refused, Reset } from "./errors.js";
 import type { SeatEvent } from "./events.js";
 import type { Exchange } from "./exchange.js";
 import { argumentsOf, roomInfo } from "./schemas.js";
-import { ClientSeat, RoomInbox } from "./seat.js";
+import { ClientSeat, gone, RoomInbox } from "./seat.js";
 import type {
+  AnswerOf,
   AnyMessages,
   BodyOf,
   Changes,
@@ -79,7 +81,11 @@ export class ClientRoom<M extends Described = AnyMessages> {
     const { codec } = this.#exchange.protocol;
     const kept = this.#seat.channel.keptMessages();
     const first = this.sent - kept.length + 1;
-    return kept.map(([type, body], index) => ({ number: first + index, type, body: codec.decode(body) }));
+    return kept.map(([name, bytes], index) => {
+      const sent = codec.decode(bytes);
+      const [type, body] = name === ASK ? (sent as [string, unknown]) : [name, sent];
+      return { number: first + index, type, body };
+    });
   }
 
   /** The number of the last reliable message that was handed out; restarts with `holdfast.resynced`. */
@@ -113,6 +119,43 @@ export class ClientRoom<M extends Described = AnyMessages> {
     return sent;
   }
 
+  /**
+   * Send a message and wait for the answer: the body of what its handler returns, null if that is nothing.
+   *
+   * The message is sent reliably, and answered exactly once. It rejects with `Refused` as the room refuses it, also as
+   * `not_seated` if the seat goes before the answer comes; with `Reset` if the answer is lost; with `TimedOut` after
+   * `timeoutS` (30 s if you say nothing), or with the reason of an aborted `signal`: then the message is not taken back,
+   * and its answer is dropped.
+   */
+  async ask<T extends NameOf<M["toServer"]>>(
+    type: T,
+    ...[body, patience]: [...BodyOf<M["toServer"][T]>, patience?: Patience]
+  ): Promise<AnswerOf<M, T>> {
+    const { protocol } = this.#exchange;
+    const { asks } = this.#seat;
+    const bytes = protocol.ask(type, body ?? {});
+    let number = 0;
+    let asked: Asked | undefined;
+    try {
+      await this.#exchange.within({ timeoutS: protocol.limits.askS, ...patience }, `no answer to "${type}"`, () => {
+        if (asked) return asked.isSettled;
+        this.#checkSeat();
+        this.#exchange.check();
+        if (protocol.isFull(this.channel)) return false;
+        asks.check();
+        number = protocol.push(this.channel, ASK, bytes);
+        asked = asks.open(number);
+        this.#exchange.wake();
+        return false;
+      });
+    } catch (error) {
+      asks.abandon(number);
+      throw error;
+    }
+    if (asked?.error) throw asked.error;
+    return asked?.body as AnswerOf<M, T>;
+  }
+
   /** Send unreliably: now or never; a newer one with the same type and key takes its place. */
   sendLatest<T extends NameOf<M["toServer"]>>(type: T, body: M["toServer"][T], key = ""): void {
     const bytes = this.#exchange.protocol.body(type, body);
@@ -137,10 +180,12 @@ export class ClientRoom<M extends Described = AnyMessages> {
       try {
         await this.#exchange.request({ operation: "leave", args: {} }, () => {});
       } catch (error) {
-        if (!(error instanceof Refused) || (error.code !== "not_seated" && !this.left)) throw error;
+        const isGone = error instanceof Refused && error.code === "not_seated";
+        if (!isGone && !(this.left && (error instanceof Refused || error instanceof Reset))) throw error;
       }
     }
     this.#inbox.discard({ reason: "left", message: "" });
+    this.#seat.asks.end(gone({ reason: "left", message: "" }));
     this.#exchange.changed();
     this.deliver();
   }
@@ -208,7 +253,7 @@ export class ClientRoom<M extends Described = AnyMessages> {
   }
 
   #checkSeat(): void {
-    if (this.left) throw new Refused("not_seated", `the seat is gone: ${this.left.message || this.left.reason}`);
+    if (this.left) throw gone(this.left);
   }
 }
 
@@ -266,9 +311,11 @@ export class Seats {
         break;
       case "restarted":
         seat?.inbox.restart(this.#exchange.protocol.restartOf(event.channel, event.generation));
+        seat?.asks.lost(event.applied, event.accepted, event.reason || "resynced");
         break;
       case "channel_gone":
         seat?.inbox.end({ reason: event.reason, message: "" });
+        seat?.asks.end(event.isReset ? new Reset(event.reason) : gone({ reason: event.reason, message: "" }));
         room?.deliver();
         this.#seats.delete(event.channel);
     }
@@ -279,7 +326,7 @@ export class Seats {
     this.#seats = new Map([...this.#seats].filter(([each]) => channels.get(each)));
     const channel = channels.seat(number);
     const inbox = new RoomInbox((arrived) => this.#exchange.processed(arrived), limits.latestKeptMax, channel.applied);
-    const seat = new ClientSeat(channel, inbox);
+    const seat = new ClientSeat(channel, inbox, new Asks(limits.asksMax));
     this.#seats.set(number, { room: new ClientRoom(this.#exchange, seat, id, kind), seat });
   }
 }

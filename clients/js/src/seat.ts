@@ -5,14 +5,20 @@
  * ones only the newest are kept. Both are read in the order in which they came, or one type before the others.
  */
 
+import type { Asks } from "./asks.js";
 import type { Channel } from "./channel.js";
+import { Refused } from "./errors.js";
 import type { Arrived } from "./events.js";
 import { LEFT } from "./protocol.js";
 import { roomInfo } from "./schemas.js";
-import type { RoomInfo, SeatLeft } from "./types.js";
+import type { MessageRefused, RoomInfo, SeatLeft } from "./types.js";
 
 /** In a room's stream: messages could not be kept; what follows is the current state. */
 export const RESYNCED = "holdfast.resynced";
+
+/** What is said to whoever wants something of a seat that is gone. */
+export const gone = ({ message, reason }: SeatLeft) =>
+  new Refused("not_seated", `the seat is gone: ${message || reason}`);
 
 interface Unread {
   type: string;
@@ -104,6 +110,12 @@ export class RoomInbox {
     else this.#entries.push({ type: arrived.type, body: arrived.body, arrived });
   }
 
+  /** A reliable message came that nobody has to read: processed when those before it are. */
+  passOver(arrived: Arrived): void {
+    this.#ahead.push(arrived);
+    if (!this.#inHand) this.#process();
+  }
+
   /** An unreliable message came; the oldest gives way. */
   putLatest(type: string, body: unknown): void {
     if (this.#isDiscarding) return;
@@ -141,10 +153,22 @@ export class ClientSeat {
     /** Kept when it is over: it still knows what became of what was sent. */
     readonly channel: Channel,
     readonly inbox: RoomInbox,
+    readonly asks: Asks,
   ) {}
 
   /** A reliable message came. */
   put(arrived: Arrived): void {
+    if (arrived.type === "holdfast.answer") {
+      const { seq, type, body } = Object(arrived.body) as { seq: number; type?: string; body?: unknown };
+      if (this.asks.answered(seq, body ?? null) || !type) this.inbox.passOver(arrived);
+      // What the page before this one has asked: to this one it is a message like any other.
+      else this.inbox.put({ ...arrived, type: String(type), body });
+      return;
+    }
+    if (arrived.type === "holdfast.refused" && this.asks.refused(Object(arrived.body) as MessageRefused)) {
+      this.inbox.passOver(arrived);
+      return;
+    }
     const body = Object(arrived.body) as { room?: unknown; player?: unknown };
     if (arrived.type === "holdfast.updated") this.shown(roomInfo(body.room));
     else if (arrived.type === "holdfast.host") {
@@ -152,6 +176,7 @@ export class ClientSeat {
       if (this.info) this.info = { ...this.info, host: this.host };
     }
     this.inbox.put(arrived);
+    if (this.inbox.left) this.asks.end(gone(this.inbox.left));
     // `join` fails, so the application never sees this room.
     if (this.inbox.left?.reason === "join_failed") this.inbox.discard(this.inbox.left);
   }

@@ -3,11 +3,11 @@
 import { NORMAL } from "./connection.js";
 import type { DialOptions } from "./connector.js";
 import { Emitter, type Off } from "./emitter.js";
-import { HoldfastError, Refused, SessionEnded } from "./errors.js";
+import { HoldfastError, Refused, Reset, SessionEnded } from "./errors.js";
 import type { Noticed, SeatEvent, Welcomed } from "./events.js";
 import { Exchange } from "./exchange.js";
 import { SessionInbox } from "./inbox.js";
-import { type ClientProtocol, RESET } from "./protocol.js";
+import type { ClientProtocol } from "./protocol.js";
 import type { Reason } from "./reasons.js";
 import { type ClientRoom, Seats } from "./room.js";
 import { write } from "./saved.js";
@@ -336,7 +336,8 @@ export class ClientSession {
           isSeated = true;
           return joined;
         } catch (error) {
-          if (!(error instanceof Refused) || !["room_full", "expired", RESET].includes(error.code)) throw error;
+          const isFull = error instanceof Refused && ["room_full", "expired"].includes(error.code);
+          if (!isFull && !(error instanceof Reset)) throw error;
           // It was kept for so long only, and we were away.
           place.waitAgain();
         }

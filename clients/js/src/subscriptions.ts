@@ -9,7 +9,6 @@ import { Emitter, type Off } from "./emitter.js";
 import { type HoldfastError, Refused } from "./errors.js";
 import type { Noticed } from "./events.js";
 import type { ClientRequest, Exchange } from "./exchange.js";
-import { RESET } from "./protocol.js";
 import { argumentsOf, placementInfo, roomPage, roomsChanged, waitInfo } from "./schemas.js";
 import type { PlacementInfo, RoomInfo, RoomsChanged, WaitInfo, WatchOptions } from "./types.js";
 
@@ -93,7 +92,7 @@ export class Subscriptions {
       if (!error) {
         subscription.told(result);
         subscription.isTold = true;
-      } else if (error instanceof Refused && error.code !== RESET) {
+      } else if (error instanceof Refused) {
         // After a reset the welcome follows at once, and with it the same question.
         subscription.refused(error);
       }

@@ -11,6 +11,8 @@ import type { Reason } from "./reasons.js";
 export interface Messages {
   toServer: Record<string, object>;
   toClient: Record<string, object>;
+  /** By the name of a message to the server: the body of the answer to it, if its handler returns one. */
+  answers?: Record<string, object | null>;
   /** The version of the game's messages, if its author counts them. */
   version?: string;
 }
@@ -19,6 +21,7 @@ export interface Messages {
 export interface Described {
   toServer: object;
   toClient: object;
+  answers?: object;
 }
 
 /** For rooms without described messages: any name, any body. */
@@ -27,6 +30,8 @@ export interface AnyMessages {
   toServer: Record<string, any>;
   // biome-ignore lint/suspicious/noExplicitAny: that is what it says
   toClient: Record<string, any>;
+  // biome-ignore lint/suspicious/noExplicitAny: that is what it says
+  answers: Record<string, any>;
 }
 
 /** The names of the messages of one direction. */
@@ -34,6 +39,13 @@ export type NameOf<Bodies> = Extract<keyof Bodies, string>;
 
 /** The body of a message; one without fields need not be given. */
 export type BodyOf<Body> = Record<never, never> extends Body ? [body?: Body] : [body: Body];
+
+/** The body of the answer to a message; unknown if it is not described. */
+export type AnswerOf<M, T> = M extends { answers: infer Answers }
+  ? T extends keyof Answers
+    ? Answers[T]
+    : unknown
+  : unknown;
 
 /** What Holdfast itself tells in a room: names that no game's message has. */
 export interface RoomEvents {

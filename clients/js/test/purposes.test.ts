@@ -69,8 +69,8 @@ test("a rollback keeps a channel only for the same purpose", () => {
   const events = channels.rollBack([info(1), info(2, "seat", ""), info(3)], "rolled_back");
 
   expect(events).toEqual([
-    { is: "channel_gone", channel: 2, reason: "rolled_back" },
-    { is: "channel_gone", channel: 3, reason: "rolled_back" },
+    { is: "channel_gone", channel: 2, reason: "rolled_back", isReset: true },
+    { is: "channel_gone", channel: 3, reason: "rolled_back", isReset: true },
   ]);
   expect(numbers()).toEqual([1]);
 });

@@ -12,6 +12,7 @@ interface Move {
 interface ArenaMessages {
   toServer: { move: Move; ask: Record<never, never> };
   toClient: { moved: Move & { who: string } };
+  answers: { move: Move | null };
   version: "1";
 }
 
@@ -34,6 +35,13 @@ test("a described room takes and gives what was described", async () => {
   room.on("holdfast.left", ({ reason }) => seen.push(reason));
   room.send("move", { x: 1, y: 2 });
   room.send("ask");
+  void room.ask("move", { x: 1, y: 2 }, { timeoutS: 5 }).then((moved) => seen.push(`at ${moved?.x}`));
+  // What answers it is not described.
+  void room.ask("ask").then((answer: unknown) => seen.push(String(answer)));
+  // @ts-expect-error no such field in the answer
+  void room.ask("move", { x: 1, y: 2 }).then((moved) => moved?.z);
+  // @ts-expect-error a body is missing
+  room.ask("move").catch(() => {});
   // @ts-expect-error no such message
   room.send("jump", {});
   // @ts-expect-error a field is missing
@@ -45,5 +53,5 @@ test("a described room takes and gives what was described", async () => {
   await settled();
 
   expect(seen).toEqual(["moved bob 3"]);
-  expect(server.last.all("data")).toHaveLength(5);
+  expect(server.last.all("data")).toHaveLength(9);
 });

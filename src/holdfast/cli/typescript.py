@@ -4,7 +4,7 @@ import inspect
 import json
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import unified_diff
 from pathlib import Path
@@ -20,6 +20,7 @@ from holdfast.core.room import Room
 from holdfast.server.messages import (
     RECORDS,
     Direction,
+    HandlerAnswer,
     Named,
     Record,
     RoomMessages,
@@ -162,6 +163,9 @@ class _Writer:
                 _check_wire_names(kind.room, messages)
                 self._messages |= {message: _info(message) for message in messages}
                 sent[side] += [self._messages[message] for message in messages]
+            answers = {message: _info(message) for answer in kind.messages.answers.values() for message in answer.types}
+            self._messages |= answers
+            sent["toClient"] += answers.values()
         up, self._to_client = named_types(sent["toServer"]), named_types(sent["toClient"])
         self._types = up | self._to_client
         # Those that are sent both ways and look different each way.
@@ -195,12 +199,19 @@ class _Writer:
                 for message in messages
             ]
             lines += [f"  {side}: {{", *bodies, "  };"] if bodies else [f"  {side}: Record<never, never>;"]
+        if kind.messages.answers:
+            lines += ["  answers: {", *self._answers(kind.messages.answers), "  };"]
         lines += [f"  version: typeof {kind.constant};", "}", ""]
         lines += [
             f"/** Version {name_of(version)} of these messages: pass it when you create and join rooms. */",
             f"export const {kind.constant} = {json.dumps(version)};",
         ]
         return "\n".join(lines) + "\n"
+
+    def _answers(self, answers: Mapping[str, HandlerAnswer]) -> Iterable[str]:
+        for name, answer in answers.items():
+            types = [self._type(self._messages[each], "toClient", each.__name__) for each in answer.types]
+            yield f"    {_key(name)}: {' | '.join([*types, *(['null'] if answer.may_be_nothing else [])])};"
 
     def _declared(self, name: str, kind: Named, side: Direction) -> str:
         if isinstance(kind, mi.EnumType):

@@ -50,6 +50,11 @@ class Restarted:
 
     channel: int
     generation: int
+    applied: int = 0
+    """The last of our messages that the server had applied by then, and the last that it had received."""
+    accepted: int = 0
+    reason: str = ""
+    """As in the outcome of the resume."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +63,8 @@ class ChannelGone:
 
     channel: int
     reason: str
+    is_reset: bool = False
+    """Whether it is gone with its session, or was never part of the server's present history."""
 
 
 SeatEvent = ChannelOpened | Arrived | Latest | Restarted | ChannelGone
@@ -144,7 +151,7 @@ class Channels:
         channel = self._open.get(frame.channel)
         if channel is None or channel.generation == frame.generation:
             raise ProtocolError(f"channel {frame.channel} was opened twice")
-        return [self._restart(channel, frame.generation)]
+        return [self._restart(channel, Restarted(channel.number, frame.generation, channel.acked, channel.sent))]
 
     def finish(self, channel: Channel) -> None:
         self._drop([channel.number], "")
@@ -168,13 +175,13 @@ class Channels:
             events.append(ChannelOpened(info.channel, info.room, info.kind, info.purpose))
         return events
 
-    def _drop(self, numbers: Iterable[int], reason: str) -> list[SeatEvent]:
+    def _drop(self, numbers: Iterable[int], reason: str, *, is_reset: bool = False) -> list[SeatEvent]:
         events: list[SeatEvent] = []
         for number in numbers:
             del self._open[number]
             self._rooms.pop(number, None)
             self._restarted.discard(number)
-            events.append(ChannelGone(number, reason))
+            events.append(ChannelGone(number, reason, is_reset))
         return events
 
     # A session's life
@@ -198,14 +205,17 @@ class Channels:
             if channel is None:
                 events += self._begin(info)
             elif info.generation != channel.generation:
-                events.append(self._restart(channel, info.generation))
+                accepted = max(info.applied, info.accepted)
+                restarted = Restarted(info.channel, info.generation, info.applied, accepted, reason)
+                events.append(self._restart(channel, restarted))
             self._continue(self._open[info.channel], info)
         return events
 
     def roll_back(self, infos: list[ChannelInfo], reason: str) -> list[SeatEvent]:
         """The server's state is older than ours: it knows only these channels, and may reuse the others' numbers."""
         known = {info.channel: info for info in infos}
-        events = self._drop([each.number for each in self if not self._is_same(each, known.get(each.number))], reason)
+        others = [each.number for each in self if not self._is_same(each, known.get(each.number))]
+        events = self._drop(others, reason, is_reset=True)
         self.finished.clear()
         self._last_number = max(self._open, default=0)
         self._newest = {}
@@ -231,10 +241,10 @@ class Channels:
             raise ProtocolError("the server has taken more messages than its window allows")
         channel.fill_to(info.accepted, *_FORGOTTEN)
 
-    def _restart(self, channel: Channel, generation: int) -> Restarted:
-        channel.restart_inward(generation)
+    def _restart(self, channel: Channel, restarted: Restarted) -> Restarted:
+        channel.restart_inward(restarted.generation)
         self._restarted.add(channel.number)
-        return Restarted(channel.number, generation)
+        return restarted
 
     def read(self, channel: Channel) -> bool:
         """Something of the stream's present generation was read; True if that is how its reader heard of it."""
@@ -247,7 +257,7 @@ class Channels:
         self.finished.clear()
         self._newest.clear()
         self._last_number = 0
-        return self._drop(list(self._open), reason)
+        return self._drop(list(self._open), reason, is_reset=True)
 
     # Another process
 

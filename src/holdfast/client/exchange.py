@@ -11,11 +11,11 @@ from holdfast.client.channels import Arrived
 from holdfast.client.connector import Connector, DialOptions
 from holdfast.client.journal import SessionJournal
 from holdfast.client.listeners import Drop
-from holdfast.client.protocol import ClientProtocol, Event
-from holdfast.core.errors import HoldfastError, NameNotAllowed, ProtocolError, SessionEnded, refusal
+from holdfast.client.protocol import RESET, ClientProtocol, Event
+from holdfast.core.errors import HoldfastError, NameNotAllowed, ProtocolError, Reset, SessionEnded, refusal
 from holdfast.core.reasons import Reason
 from holdfast.logs import get_logger
-from holdfast.schemas.frames import Bye, Reply
+from holdfast.schemas.frames import Bye, Reply, RequestProblem
 from holdfast.schemas.requests import REQUESTS
 from holdfast.transports.port import DialError
 
@@ -50,6 +50,10 @@ def read(content: Any, kind: type[T], what: str) -> T:
         return msgspec.convert(content, kind)
     except msgspec.ValidationError as error:
         raise ProtocolError(f"the {what} makes no sense: {error}") from None
+
+
+def _error_of(problem: RequestProblem) -> HoldfastError:
+    return Reset(problem.message) if problem.code == RESET else refusal(problem.code, problem.message)
 
 
 class Exchange:
@@ -243,7 +247,7 @@ class Exchange:
             self._tell(event)
         elif (answered := self._answered.pop(event.id, None)) is not None:
             problem = event.problem
-            answered(event.result, refusal(problem.code, problem.message) if problem is not None else None)
+            answered(event.result, _error_of(problem) if problem is not None else None)
 
     def _heard(self) -> None:
         self._send_posts()

@@ -181,6 +181,11 @@ class ClientProtocol:
         check_message(message)
         return self._fitting(message.wire_name, message)
 
+    def ask(self, message: Message) -> bytes:
+        """The body of a message that asks for an answer: its type is `ASK`."""
+        check_message(message)
+        return self._fitting(message.wire_name, (message.wire_name, message))
+
     def push(self, channel: int, name: str, body: bytes) -> int:
         """Send a reliable message: kept until the server has applied it; its number. Wait first while `is_full`."""
         seat = self.channels.seat(channel)
@@ -327,7 +332,9 @@ class ClientProtocol:
             events += self.channels.roll_back(frame.channels, outcome.reason)
         events += self.channels.resume(frame.channels, outcome.reason)
         self._unsent += [Ack(p.channel, p.received or 0) for p in self.channels.finished.values()]
-        events += self._continue_requests(frame.requests, are_lost=not is_same and not is_first)
+        is_lost = not is_same and not is_first
+        events += self._lost_requests(outcome.reason) if is_lost else []
+        self._continue_requests(frame.requests)
         self.is_welcome = True
         return [*events, Welcomed(outcome)]
 
@@ -351,13 +358,13 @@ class ClientProtocol:
         self._terms = terms
         self.channels.agree(self.limits)
 
-    def _continue_requests(self, last_known: int, *, are_lost: bool) -> list[Event]:
-        if are_lost:
-            lost, self._requests, self._last_request = self._requests, {}, 0
-            self._last_answered = last_known
-            problem = RequestProblem(RESET, "the session was reset before this was answered; ask again")
-            return [Reply(request_id, None, problem) for request_id in lost]
+    def _lost_requests(self, reason: str) -> list[Event]:
+        """The session is a new one, which knows nothing of these."""
+        lost, self._requests = self._requests, {}
+        self._last_request = self._last_answered = 0
+        return [Reply(request_id, None, RequestProblem(RESET, reason)) for request_id in lost]
+
+    def _continue_requests(self, last_known: int) -> None:
         self._last_request = max(self._last_request, last_known)
         self._last_answered = max(self._last_answered, last_known)
         self._unsent += self._requests.values()
-        return []

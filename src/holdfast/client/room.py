@@ -1,23 +1,28 @@
 """Rooms, as a client sees them: the messages of each seat, to and from its room, and the seats of a session."""
 
+import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from heapq import heappop, heappush
+from math import isinf
 from operator import attrgetter
 from typing import Any, NamedTuple, TypedDict, TypeVar, Unpack, cast, overload
 
 import msgspec
 from msgspec import Raw, structs
 
+from holdfast.client.asks import Asks, RawAnswer
 from holdfast.client.channels import Arrived, ChannelGone, ChannelOpened, Restarted, SeatEvent
 from holdfast.client.exchange import Exchange
 from holdfast.core.codec import DECODE_ERRORS, BodyDecoder, Codec
-from holdfast.core.errors import Invalid, NotSeated, ProtocolError, Refused
+from holdfast.core.errors import Invalid, NotSeated, ProtocolError, Refused, Reset, SessionEnded
 from holdfast.core.messages import (
+    ASK,
     RESERVED,
     Announcement,
     HostChanged,
     Message,
+    MessageAnswered,
     MessageRefused,
     RoomUpdated,
     SeatLeft,
@@ -151,6 +156,12 @@ class RoomInbox:
             self._place += 1
             self._reliable.append(_Unread(self._place, message, arrived))
 
+    def pass_over(self, arrived: Arrived) -> None:
+        """A reliable message came that nobody has to read: processed when those before it are."""
+        heappush(self._ahead, (arrived.seq, arrived))
+        if self._in_hand is None:
+            self._process()
+
     def put_latest(self, message: Message) -> None:
         """An unreliable message came; the oldest gives way."""
         if not self._is_discarding:
@@ -189,6 +200,8 @@ class MessageTypes:
                 raise Invalid(f"two types of messages are called {kind.wire_name!r}: set `wire_name` on one of them")
             self._decoders[kind.wire_name] = codec.body_decoder(kind)
         self._any = codec.body_decoder(Any)
+        self._ask = codec.body_decoder(tuple[str, Raw])
+        self._answer = codec.body_decoder(RawAnswer)
 
     def check(self, message_type: Any) -> None:
         """Refuse to wait for what never comes."""
@@ -214,8 +227,18 @@ class MessageTypes:
             self._warned.add(name)
             log.warning("a message arrives as Untyped", type=name, problem=problem)
 
+    def answer(self, body: Raw) -> tuple[int, Message | None]:
+        """The number of an ask, and the answer to it: None if it is empty."""
+        try:
+            answer: RawAnswer = self._answer.decode(body)
+        except DECODE_ERRORS as error:
+            raise ProtocolError(f"an answer cannot be read: {error}") from None
+        return answer.seq, self.message(answer.type, answer.body) if answer.type else None
+
     def sent(self, name: str, body: Raw) -> Message:
         """A message of ours: typed if the room may send it, too."""
+        if name == ASK:
+            name, body = self._ask.decode(body)
         return self._decoded(name, body)[0]
 
     def _decoded(self, name: str, body: Raw) -> tuple[Message, str]:
@@ -280,7 +303,9 @@ class ClientRoom:
     A message counts as processed, and is acknowledged, when the next one is asked for. One task should read.
     """
 
-    def __init__(self, exchange: Exchange, opened: ChannelOpened, types: MessageTypes, inbox: RoomInbox) -> None:
+    def __init__(
+        self, exchange: Exchange, opened: ChannelOpened, types: MessageTypes, inbox: RoomInbox, asks: Asks
+    ) -> None:
         self.id = opened.room
         self.kind = opened.kind
         self.channel = opened.channel
@@ -293,6 +318,7 @@ class ClientRoom:
         self._stream = exchange.protocol.channels.seat(opened.channel)
         self._types = types
         self._inbox = inbox
+        self._asks = asks
 
     @property
     def left(self) -> SeatLeft | None:
@@ -338,6 +364,30 @@ class ClientRoom:
         self._exchange.check()
         return self._exchange.push(self.channel, message.wire_name, body)
 
+    async def ask(self, message: Message, *, timeout_s: float | None = None) -> Any:
+        """Send a message and wait for the answer: the message that its handler returns, None if it returns nothing.
+
+        The message is sent reliably, and answered exactly once. A refusal is raised as what it is; `NotSeated` if the
+        seat goes before the answer comes, `Reset` if the answer is lost. `TimeoutError` after `timeout_s` seconds
+        (`Limits.ask_s` without it, `math.inf` for no limit): the message is not taken back, and its answer is dropped.
+        """
+        protocol = self._exchange.protocol
+        body = protocol.ask(message)
+        if timeout_s is None:
+            timeout_s = protocol.limits.ask_s
+        limit = asyncio.timeout(None if isinf(timeout_s) else timeout_s)
+        try:
+            async with limit:
+                await self._exchange.until(lambda: self.left is not None or not protocol.is_full(self.channel))
+                self._check_seat()
+                self._exchange.check()
+                self._asks.check()
+                return await self._asks.answer_to(self._exchange.push(self.channel, ASK, body))
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise TimeoutError(f"no answer to {message.wire_name!r} within {timeout_s:g} s") from None
+
     def send_latest(self, message: Message, key: str = "") -> None:
         """Send unreliably: now or never; a newer one with the same type and key takes its place."""
         body = self._exchange.protocol.body(message)
@@ -360,10 +410,11 @@ class ClientRoom:
                 await self._exchange.ask(Leave(), object)
             except NotSeated:
                 pass
-            except Refused:
+            except (Refused, Reset):
                 if self.left is None:
                     raise
         self._inbox.discard(SeatLeft(Reason.LEFT))
+        self._asks.end(_gone(SeatLeft(Reason.LEFT)))
         self._exchange.changed()
 
     async def update(self, **changes: Unpack[Changes]) -> RoomInfo:
@@ -412,11 +463,21 @@ class ClientRoom:
 
     def _check_seat(self) -> None:
         if self.left is not None:
-            raise NotSeated(f"the seat is gone: {self.left.message or self.left.reason}")
+            raise _gone(self.left)
 
     def __repr__(self) -> str:
         player = self._exchange.protocol.player_id
         return f"<ClientRoom {self.id} {self.kind} of {player}{' left' if self.left else ''}>"
+
+
+def _gone(left: SeatLeft) -> NotSeated:
+    return NotSeated(f"the seat is gone: {left.message or left.reason}")
+
+
+class _Seated(NamedTuple):
+    room: ClientRoom
+    inbox: RoomInbox
+    asks: Asks
 
 
 class SessionSeats:
@@ -426,18 +487,18 @@ class SessionSeats:
         self._exchange = exchange
         self._latest_max = latest_max
         self.types = MessageTypes(exchange.protocol.codec, messages)
-        self._seats: dict[int, tuple[ClientRoom, RoomInbox]] = {}
+        self._seats: dict[int, _Seated] = {}
         for event in exchange.protocol.channels.seats():
             self.happened(event)
 
     @property
     def room(self) -> ClientRoom | None:
         """The room we have a seat in."""
-        return next((room for room, _ in reversed(self._seats.values()) if room.left is None), None)
+        return next((seat.room for seat in reversed(self._seats.values()) if seat.room.left is None), None)
 
     def room_of(self, info: RoomInfo) -> ClientRoom:
         """The room in which a seat was just taken."""
-        for room, _ in reversed(self._seats.values()):
+        for room, *_ in reversed(self._seats.values()):
             if room.id == info.id:
                 if room.info is None:
                     # Else the room itself has told of a later one.
@@ -447,8 +508,13 @@ class SessionSeats:
 
     def acknowledge(self) -> None:
         """What was read has been dealt with."""
-        for room, _ in self._seats.values():
-            room.acknowledge()
+        for seat in self._seats.values():
+            seat.inbox.acknowledge()
+
+    def ended(self, error: SessionEnded) -> None:
+        """The session is over: there will be no answers."""
+        for seat in self._seats.values():
+            seat.asks.end(error)
 
     def happened(self, event: SeatEvent) -> None:
         """Something came on a channel, or became of it."""
@@ -461,27 +527,44 @@ class SessionSeats:
                 # The seat was gone before we heard of it, so this will never be read.
                 self._exchange.processed(event)
             return
-        room, inbox = self._seats[event.channel]
+        seat = self._seats[event.channel]
         match event:
             case Arrived():
-                self._arrived(room, inbox, event)
+                self._arrived(seat, event)
             case Latest():
-                inbox.put_latest(self.types.message(event.type, event.body))
+                seat.inbox.put_latest(self.types.message(event.type, event.body))
             case Restarted():
-                inbox.restart(self._exchange.protocol.restart_of(event))
+                seat.inbox.restart(self._exchange.protocol.restart_of(event))
+                seat.asks.lost(event.applied, event.accepted, event.reason or "resynced")
             case ChannelGone():
                 del self._seats[event.channel]
-                inbox.end(SeatLeft(event.reason))
+                left = SeatLeft(event.reason)
+                seat.inbox.end(left)
+                seat.asks.end(Reset(event.reason) if event.is_reset else _gone(left))
 
     def _opened(self, event: ChannelOpened) -> None:
         channels = self._exchange.protocol.channels
         self._seats = {number: each for number, each in self._seats.items() if channels.get(number) is not None}
         received = channels.seat(event.channel).applied
         inbox = RoomInbox(self._exchange.processed, latest_max=self._latest_max, received=received)
-        self._seats[event.channel] = ClientRoom(self._exchange, event, self.types, inbox), inbox
+        asks = Asks(self._exchange.protocol.limits.asks_max)
+        room = ClientRoom(self._exchange, event, self.types, inbox, asks)
+        self._seats[event.channel] = _Seated(room, inbox, asks)
 
-    def _arrived(self, room: ClientRoom, inbox: RoomInbox, arrived: Arrived) -> None:
-        message = self.types.message(arrived.name, arrived.body)
+    def _arrived(self, seat: _Seated, arrived: Arrived) -> None:
+        room, inbox, asks = seat
+        if arrived.name == MessageAnswered.wire_name:
+            number, answer = self.types.answer(arrived.body)
+            if asks.answered(number, answer) or answer is None:
+                inbox.pass_over(arrived)
+                return
+            # What an earlier process has asked: to this one it is a message like any other.
+            message = answer
+        else:
+            message = self.types.message(arrived.name, arrived.body)
+        if isinstance(message, MessageRefused) and asks.refused(message):
+            inbox.pass_over(arrived)
+            return
         if isinstance(message, RoomUpdated):
             room.info, room.host = message.room, message.room.host
         elif isinstance(message, HostChanged):
@@ -489,6 +572,8 @@ class SessionSeats:
             if room.info is not None:
                 room.info = structs.replace(room.info, host=message.player)
         inbox.put(arrived, message)
-        if isinstance(message, SeatLeft) and message.reason == Reason.JOIN_FAILED:
-            # `join` raises, so the application never sees this room.
-            inbox.discard(message)
+        if isinstance(message, SeatLeft):
+            asks.end(_gone(message))
+            if message.reason == Reason.JOIN_FAILED:
+                # `join` raises, so the application never sees this room.
+                inbox.discard(message)

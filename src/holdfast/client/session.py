@@ -12,11 +12,11 @@ from holdfast.client.connector import DialOptions
 from holdfast.client.exchange import Exchange, read
 from holdfast.client.journal import SessionJournal
 from holdfast.client.listeners import Drop, Listenable, ListenerList
-from holdfast.client.protocol import RESET, ClientProtocol, Event, Welcomed
+from holdfast.client.protocol import ClientProtocol, Event, Welcomed
 from holdfast.client.room import Changes, ClientRoom, SessionSeats, several, update_of
 from holdfast.client.session_inbox import SessionInbox
 from holdfast.client.subscriptions import Placement, RoomWatch, Subscriptions, WaitlistPlace
-from holdfast.core.errors import Expired, NotFound, Refused, RoomFull, SessionEnded
+from holdfast.core.errors import Expired, NotFound, Reset, RoomFull, SessionEnded
 from holdfast.core.messages import Message
 from holdfast.core.reasons import Reason
 from holdfast.logs import get_logger
@@ -111,7 +111,7 @@ class ClientSession:
             happened=self._happened,
             dropped=self._dropped,
             waiting=self.on_reconnecting.tell,
-            closed=self.on_close.tell,
+            closed=self._ended,
         )
         self._seats = SessionSeats(self._exchange, messages, latest_max=options.limits.latest_kept_max)
         self._inbox = SessionInbox(self._exchange, self._seats.types)
@@ -340,9 +340,7 @@ class ClientSession:
                     limit.reschedule(None)
                     try:
                         room = await self.join(room_id, password=password)
-                    except Refused as refusal:
-                        if not isinstance(refusal, RoomFull | Expired) and refusal.code != RESET:
-                            raise
+                    except (RoomFull, Expired, Reset):
                         # It was kept for so long only, and we were away.
                         place.wait_again()
                         limit.reschedule(ends_at)
@@ -400,6 +398,10 @@ class ClientSession:
         if not self._exchange.is_over:
             self.drops += 1
             self.on_drop.tell(drop)
+
+    def _ended(self, error: SessionEnded) -> None:
+        self._seats.ended(error)
+        self.on_close.tell(error)
 
     def __repr__(self) -> str:
         return f"<ClientSession {self.id} of {self.player_id} {'connected' if self.connected else 'disconnected'}>"

@@ -14,7 +14,6 @@ from typing import Any, ClassVar
 from msgspec import Struct
 
 from holdfast.client.exchange import Exchange, read
-from holdfast.client.protocol import RESET
 from holdfast.core.errors import AlreadySeated, Expired, HoldfastError, Refused
 from holdfast.logs import get_logger
 from holdfast.schemas.frames import Notice
@@ -100,7 +99,7 @@ class Subscriptions:
             if error is None:
                 subscription.told(result)
                 subscription.is_told = True
-            elif isinstance(error, Refused) and error.code != RESET:
+            elif isinstance(error, Refused):
                 # After a reset the welcome follows at once, and with it the same question.
                 subscription.refused(error)
             self._drop_what_is_over()

@@ -254,6 +254,7 @@ class ClientRoom(Bridge[awaited_room.ClientRoom]):
     received = Mirrored[int]()
 
     send = blocking(awaited_room.ClientRoom.send)
+    ask = blocking(awaited_room.ClientRoom.ask)
     send_latest = called(awaited_room.ClientRoom.send_latest)
     flush = blocking(awaited_room.ClientRoom.flush)
     leave = blocking(awaited_room.ClientRoom.leave)

@@ -18,6 +18,7 @@
     │   ├── Invalid              an argument or a message body is not valid
     │   ├── Throttled            a limit was reached; try later
     │   └── Failed               a hook or handler of the game raised
+    ├── Reset                the answer is lost with its session or stream; nobody knows whether it was carried out
     ├── ProtocolError        broken by the peer; the connection closes with its reason
     ├── NotAuthentic         a credential is not valid; the client may sign in again (identity/port.py)
     ├── Busy                 a credential cannot be checked now; the client is told when to come back (identity/port.py)
@@ -148,6 +149,15 @@ def refusal(code: str, message: str) -> Refused:
     error = _BY_CODE.get(code, Refused)(message)
     error.code = code
     return error
+
+
+class Reset(HoldfastError):
+    """The answer is lost: the session was reset, or the room's stream resynced. It was carried out, or it was not."""
+
+    def __init__(self, reason: str) -> None:
+        super().__init__(f"the answer was lost ({reason or 'reset'}): it is not known whether this was carried out")
+        self.reason = reason
+        """As in `Outcome.reason`; "resynced" if only messages were lost."""
 
 
 class ProtocolError(HoldfastError):

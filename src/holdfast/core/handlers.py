@@ -8,8 +8,8 @@ import inspect
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cache
-from types import FunctionType, SimpleNamespace
-from typing import Any, TypeVar, get_type_hints, overload
+from types import FunctionType, NoneType, SimpleNamespace, UnionType
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints, overload
 
 from holdfast.core.codec import CODECS, BodyDecoder, Codec
 from holdfast.core.messages import RESERVED, Message
@@ -143,6 +143,19 @@ def annotation_of(cls: type, method: Any, name: str) -> Any:
     # Only this one: the others may name what is imported for type checkers alone.
     annotated = SimpleNamespace(__annotations__={name: function.__annotations__[name]})
     return get_type_hints(annotated, function.__globals__, dict(vars(cls)))[name]
+
+
+def answers_of(cls: type, handler: Handler) -> tuple[type, ...]:
+    """The messages that a handler answers with, as its return annotation names them, and `NoneType` if it is there."""
+    try:
+        annotation = annotation_of(cls, handler.method, "return")
+    except (KeyError, NameError, AttributeError, SyntaxError, TypeError):
+        # There is none, or it names what is imported for type checkers alone: no message that the handler makes.
+        return ()
+    named = get_args(annotation) if get_origin(annotation) in {Union, UnionType} else (annotation,)
+    answers = tuple(each for each in named if isinstance(each, type) and issubclass(each, Message | NoneType))
+    is_known = Message not in answers and len(answers) == len(named)
+    return answers if is_known and any(each is not NoneType for each in answers) else ()
 
 
 def is_handler(method: Any) -> bool:

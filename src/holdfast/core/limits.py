@@ -279,6 +279,9 @@ class StreamLimits:
     ack_s: float = _limit(0.1, "or the time after which it is sent")
     # More than a window of messages, so that a snapshot is rarely written, and little enough to be read quickly.
     journal_bytes_max: int = _limit(512 * KIB, "bytes appended to a client's saved session", "a snapshot is written")
+    # As long as one turn may take: an answer that comes later was probably not worth waiting for.
+    ask_s: float = _limit(30.0, "how long `room.ask` waits, unless the call says otherwise", "`TimeoutError` is raised")
+    asks_max: int = _limit(1024, "unanswered asks of a seat, also those that are no longer waited for", "`throttled`")
     unpolled_events_max: int = _limit(
         1024, "events of a blocking client's session that wait for `poll`", "the oldest is discarded"
     )

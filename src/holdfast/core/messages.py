@@ -11,6 +11,9 @@ from holdfast.schemas.room import RoomInfo
 RESERVED = "holdfast."
 """Wire names with this prefix are reserved."""
 
+ASK = RESERVED + "ask"
+"""The type of a message whose sender waits for the answer; its body is the message's own type and body."""
+
 _HUMPS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 
@@ -56,6 +59,17 @@ class MessageRefused(Message):
     type: str
     code: str
     message: str
+
+
+class MessageAnswered(Message):
+    """The room's answer, in the stream, to a message whose sender asked for one."""
+
+    wire_name: ClassVar[str] = RESERVED + "answer"
+
+    seq: int
+    type: str
+    """Empty if the handler returned nothing."""
+    body: Any = None
 
 
 class SeatLeft(Message):

@@ -13,17 +13,19 @@ import hashlib
 import sys
 from base64 import urlsafe_b64encode
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from enum import EnumType
 from pathlib import Path
-from types import FunctionType, ModuleType
+from types import FunctionType, ModuleType, NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from msgspec import UnsetType
 from msgspec import inspect as mi
 
 from holdfast.core.errors import OtherVersion
+from holdfast.core.handlers import Handler, answers_of
 from holdfast.core.messages import RESERVED, Message
 from holdfast.core.room import Room, room_handlers
 from holdfast.logs import get_logger
@@ -60,13 +62,30 @@ class RoomMessages:
 
     to_server: tuple[type[Message], ...]
     to_client: tuple[type[Message], ...]
+    answers: Mapping[str, "HandlerAnswer"] = dataclass_field(default_factory=dict)
+    """By the wire name of a message to the server, in that order: how its handler answers those who ask."""
+
+
+@dataclass(frozen=True, slots=True)
+class HandlerAnswer:
+    """What a handler returns."""
+
+    types: tuple[type[Message], ...]
+    may_be_nothing: bool
 
 
 def messages_of(room_type: type[Room[Any]]) -> RoomMessages:
     """The messages that the room receives and those that it may send."""
-    taken = {handler.message_type for handler in room_handlers(room_type).values()}
+    handlers = room_handlers(room_type)
+    taken = {handler.message_type for handler in handlers.values()}
     sent = set(_not_handled(room_type, taken) if room_type.sends is None else room_type.sends)
-    return RoomMessages(_in_order(taken), _in_order(sent))
+    return RoomMessages(_in_order(taken), _in_order(sent), dict(_answers(room_type, handlers)))
+
+
+def _answers(room_type: type[Room[Any]], handlers: Mapping[str, Handler]) -> Iterator[tuple[str, HandlerAnswer]]:
+    for name, handler in sorted(handlers.items()):
+        if answers := set(answers_of(room_type, handler)):
+            yield name, HandlerAnswer(_in_order(answers - {NoneType}), NoneType in answers)
 
 
 def project_modules(room_type: type[Room[Any]]) -> list[ModuleType]:
@@ -238,7 +257,11 @@ def _version_of(room_type: type[Room[Any]]) -> str:
 
 def version_of(messages: RoomMessages) -> str:
     """The version of these messages, as clients send it."""
-    facts = sorted({*_facts("toServer", messages.to_server), *_facts("toClient", messages.to_client)})
+    answers = {answer for each in messages.answers.values() for answer in each.types}
+    to_client = _in_order({*messages.to_client, *answers})
+    facts = sorted(
+        {*_facts("toServer", messages.to_server), *_facts("toClient", to_client), *_answer_facts(messages.answers)}
+    )
     name = hashlib.sha256("\n".join(facts).encode()).hexdigest()[:NAME_CHARS]
     if len(facts) > FACTS_MAX:
         return name
@@ -279,6 +302,12 @@ def _facts(direction: Direction, messages: tuple[type[Message], ...]) -> Iterato
         yield from _record_facts(f"{direction} message {message.wire_name}", direction, info, names)
     for cls, record in records.items():
         yield from _record_facts(f"{direction} {names[cls]}", direction, record, names)
+
+
+def _answer_facts(answers: Mapping[str, HandlerAnswer]) -> Iterator[str]:
+    for name, answer in answers.items():
+        types = [each.wire_name for each in answer.types]
+        yield f"{name} is answered with {' or '.join([*types, *(['nothing'] if answer.may_be_nothing else [])])}"
 
 
 def _record_facts(name: str, direction: Direction, record: Record, names: dict[Any, str]) -> Iterator[str]:

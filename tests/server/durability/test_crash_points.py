@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import pytest
 
-from holdfast import Refused
+from holdfast import Reset
 from holdfast.server.durability.recovery import Pace
 from holdfast.testing import Network
 from tests.saved_sessions import storage_of
@@ -30,9 +30,7 @@ async def insist(ask: Callable[[], Awaitable[T]]) -> T:
     """Ask again if the server had forgotten the session: before its first seat is saved it is not meant to last."""
     try:
         return await ask()
-    except Refused as refusal:
-        if "was reset" not in str(refusal):
-            raise
+    except Reset:
         return await ask()
 
 

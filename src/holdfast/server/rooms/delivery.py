@@ -3,21 +3,28 @@
 from collections.abc import Callable
 from typing import Any
 
+from msgspec import Raw
+
 from holdfast.core.channel import MESSAGE_OVERHEAD_BYTES
-from holdfast.core.codec import DECODE_ERRORS
+from holdfast.core.codec import CODECS, DECODE_ERRORS, Codec
 from holdfast.core.errors import Failed, Invalid, NotAllowed, NotFound, Refused, Throttled
 from holdfast.core.handlers import Handler, bounded
-from holdfast.core.messages import Message, MessageRefused, RoomUpdated
+from holdfast.core.messages import ASK, Message, MessageAnswered, MessageRefused, RoomUpdated
 from holdfast.core.outlet import Backlog, Outlet, Waiting
 from holdfast.core.room import Room, room_handlers
 from holdfast.core.session import Seat, SeatState
-from holdfast.schemas.frames import Data, Latest, sentence
+from holdfast.schemas.frames import Data, Latest, Name, sentence
 from holdfast.server.rooms.entry import RoomEntry
 from holdfast.server.rooms.services import RoomServices
 from holdfast.server.rooms.turns import RoomGone, Turns
 
 # Enum members are slow to look up, and this one is needed for every message.
 _FREED = SeatState.FREED
+
+# The body of an ask: the message's own type and body.
+_ASKS = {codec: codec.body_decoder(tuple[Name, Raw]) for codec in CODECS.values()}
+
+_NO_ASK = Invalid(f"the body of {ASK!r} is a list of a message's type and its body")
 
 # The result of a turn whose message has to wait until its player has read.
 _STALLED = object()
@@ -41,14 +48,18 @@ class Delivery:
         self._done: Callable[..., None] = self._applied
         self._done_args: tuple[Any, ...] = ()
 
-    def deliver(self, seat: Seat, frame: Data) -> None:
+    def deliver(self, seat: Seat, frame: Data, answered: Callable[..., None] | None = None) -> None:
         """A player's next message: run its handler now, or when it is its turn."""
         handler = self._handlers.get(frame.type)
         codec = seat.session.codec
         run: Callable[..., Any]
         args: tuple[Any, ...]
         if handler is None or codec is None:
-            run, args = _refuse, (self._unknown(frame.type),)
+            is_ask = frame.type == ASK and answered is None
+            if is_ask and (asked := _unwrapped(frame, codec)) is not None:
+                self.deliver(seat, asked, self._answered)
+                return
+            run, args = _refuse, (_NO_ASK if is_ask else self._unknown(frame.type),)
         elif handler.role and handler.role not in seat.session.roles:
             run, args = _refuse, (_role_missing(handler),)
         else:
@@ -57,7 +68,7 @@ class Delivery:
             except Exception as error:  # noqa: BLE001 - its number is used up: any error has to be answered
                 # Other errors are raised by the game's own check of it.
                 run, args = _refuse, (Invalid(str(error)) if isinstance(error, DECODE_ERRORS) else error,)
-        done: Callable[..., None] = self._applied
+        done: Callable[..., None] = answered or self._applied
         if self._trace is not None:
             run, done = self._trace(self._room, seat.player, frame, run=run, done=done)
         outlet = seat.outlet
@@ -71,7 +82,8 @@ class Delivery:
     def refuse(self, seat: Seat, frame: Data) -> None:
         """A message beyond the rate limit: it is not handled, but answered in its place in the order."""
         args = (Throttled("too many messages at once: send fewer, or raise Limits.messages_per_s"),)
-        done_args = (seat, seat.outlet, frame.seq, frame.type, 0)
+        asked = _unwrapped(frame, seat.session.codec) if frame.type == ASK else None
+        done_args = (seat, seat.outlet, frame.seq, (asked or frame).type, 0)
         if seat.outlet.backlog is not None:
             self._wait(seat, (_refuse, args, self._applied, done_args))
         else:
@@ -194,6 +206,17 @@ class Delivery:
         # Not `seat.outlet`: another session may have taken the seat over while the message waited.
         outlet.applied(seq)
 
+    def _answered(
+        self, error: Exception | None, result: Any, seat: Seat, outlet: Outlet, seq: int, name: str, size: int
+    ) -> None:
+        """The turn of an ask is over: its result is the answer."""
+        if error is None and seat.state is not _FREED:
+            try:
+                outlet.send(_answer(seq, name, result))
+            except Exception as failure:  # noqa: BLE001 - an answer that cannot be sent is the game's failure
+                error = _unanswerable(name, failure)
+        self._applied(error, None, seat, outlet, seq, name, size)
+
     def _refused(self, error: Exception, seat: Seat, outlet: Outlet, seq: int, name: str) -> None:
         self._counters.messages_refused += 1
         if isinstance(error, Refused):
@@ -214,6 +237,32 @@ class Delivery:
 
 def _role_missing(handler: Handler) -> NotAllowed:
     return NotAllowed(f"{handler.message_type.wire_name!r} requires the role {handler.role!r}")
+
+
+def _unwrapped(frame: Data, codec: Codec | None) -> Data | None:
+    """The message in an ask, as if it had been sent by itself; None if there is none."""
+    if codec is None:
+        return None
+    try:
+        name, body = _ASKS[codec].decode(frame.body)
+    except DECODE_ERRORS:
+        return None
+    return Data(frame.channel, frame.seq, frame.ack, name, body)
+
+
+def _answer(seq: int, name: str, result: Any) -> MessageAnswered:
+    if result is None:
+        return MessageAnswered(seq, "")
+    if not isinstance(result, Message):
+        raise TypeError(f"the handler of {name!r} returned {result!r}: an answer is a Message, or None")
+    return MessageAnswered(seq, result.wire_name, result)
+
+
+def _unanswerable(name: str, failure: Exception) -> Exception:
+    """A failure of the game, whatever it was: the sender of the message has done nothing wrong."""
+    error = RuntimeError(f"the answer to {name!r} cannot be sent")
+    error.__cause__ = failure
+    return error
 
 
 def _refuse(error: Exception) -> None:
