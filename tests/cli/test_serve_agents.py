@@ -3,6 +3,7 @@
 import asyncio
 import signal
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -99,7 +100,7 @@ async def test_agents_play_on_after_a_killed_server_with_every_option(game: Path
         *(*tls_options(certificates), "--compression", "--no-http", "--log-format", "json"),
         *("--port", "0", "--tcp-port", "0"),
     )
-    options = {"messages": [Said], "ssl": certificates.trust}
+    options: dict[str, Any] = {"messages": [Said], "ssl": certificates.trust}
     async with holdfast_process(*arguments, cwd=game.parent) as process:
         address = fact(await read_until(process, "Press Ctrl-C to stop"), "websocket")
         session = await holdfast.connect(address, **options)
