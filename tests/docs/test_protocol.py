@@ -266,6 +266,7 @@ def test_numbers_in_the_text_are_the_defaults() -> None:
         f"the welcome a client waits {LIMITS.silence_s:g} s",
         f"for {LIMITS.close_s:g} s at most",
         f"at most {properties_max}, each with a name as its key; {LIMITS.properties_bytes_max} bytes",
+        f"declares it, {LIMITS.options_bytes_max} bytes in MessagePack",
         f"shown to nobody: any data; {LIMITS.config_bytes_max} bytes in MessagePack",
         f"Leave {FRAME_HEAD_BYTES} bytes for a frame's head: bodies up to {body_bytes_max}",
         f"the bytes of its body plus {MESSAGE_OVERHEAD_BYTES}",

@@ -48,8 +48,8 @@ def the_session_of_an_agent_outlives_its_seat() -> Iterator[None]:
 
 @durable_mutant
 def the_seat_of_an_agent_comes_back_as_a_player_s() -> Iterator[None]:
-    def restore_seat(runner: RoomRunner, session: Session, data: Any, saved: SeatRecord) -> None:
-        right(runner, session, data, replace(saved, agent=""))
+    def restore_seat(runner: RoomRunner, session: Session, data: Any, options: Any, saved: SeatRecord) -> None:
+        right(runner, session, data, options, replace(saved, agent=""))
 
     right = RoomRunner.restore_seat
     with patched(RoomRunner, restore_seat=restore_seat):

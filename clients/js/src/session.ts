@@ -266,14 +266,14 @@ export class ClientSession {
   // Join
 
   /** Take a seat: by the room's id, or by its code. */
-  join<M extends Described = AnyMessages>(ref: RoomRef, options: JoinOptions = {}): Promise<ClientRoom<M>> {
+  join<M extends Described = AnyMessages>(ref: RoomRef, options: JoinOptions<M> = {}): Promise<ClientRoom<M>> {
     return this.#ask("join", { ...refOf(ref), ...options }, (answer) => this.#seats.roomOf<M>(roomInfo(answer)));
   }
 
   /** Take a seat in the oldest open room of a kind for which `where` holds, or in a new room. */
   joinOrCreate<M extends Described = AnyMessages>(
     kind: string,
-    options: JoinOrCreateOptions = {},
+    options: JoinOrCreateOptions<M> = {},
   ): Promise<ClientRoom<M>> {
     const taken = (answer: unknown) => this.#seats.roomOf<M>(roomInfo(answer));
     return this.#ask("join_or_create", { kind, ...options }, taken);
@@ -312,7 +312,7 @@ export class ClientSession {
   /** Wait for a seat in a full room, and take it. Aborting, or a timeout, leaves the waitlist. */
   async waitForSeat<M extends Described = AnyMessages>(
     room: string,
-    { password, timeoutS, onPosition, signal }: WaitOptions = {},
+    { password, options, timeoutS, onPosition, signal }: WaitOptions<M> = {},
   ): Promise<ClientRoom<M>> {
     let gaveUp = "";
     const giveUp = (why: string) => () => {
@@ -332,7 +332,10 @@ export class ClientSession {
         await place.offered(onPosition, () => gaveUp !== "");
         if (gaveUp) throw new HoldfastError(`${gaveUp} in room ${room}`);
         try {
-          const joined = await this.join<M>(room, password === undefined ? {} : { password });
+          const joined = await this.join<M>(room, {
+            ...(password !== undefined && { password }),
+            ...(options !== undefined && { options }),
+          });
           isSeated = true;
           return joined;
         } catch (error) {

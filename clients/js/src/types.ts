@@ -13,6 +13,8 @@ export interface Messages {
   toClient: Record<string, object>;
   /** By the name of a message to the server: the body of the answer to it, if its handler returns one. */
   answers?: Record<string, object | null>;
+  /** What a player joins with, if the room asks for something. */
+  options?: object;
   /** The version of the game's messages, if its author counts them. */
   version?: string;
 }
@@ -33,6 +35,9 @@ export interface AnyMessages {
   // biome-ignore lint/suspicious/noExplicitAny: that is what it says
   answers: Record<string, any>;
 }
+
+/** What a player joins a room with, as far as it is described. */
+export type OptionsOf<M> = M extends { options: infer O extends object } ? O : Record<string, unknown>;
 
 /** The names of the messages of one direction. */
 export type NameOf<Bodies> = Extract<keyof Bodies, string>;
@@ -229,15 +234,19 @@ export interface CreateOptions extends NewRoom {
   idempotencyKey?: string;
 }
 
-export interface JoinOrCreateOptions extends NewRoom {
+export interface JoinOrCreateOptions<M = unknown> extends NewRoom {
   /** Which rooms will do. */
   where?: string;
+  /** What the room's `join_options` asks for. */
+  options?: OptionsOf<M>;
 }
 
-export interface JoinOptions {
+export interface JoinOptions<M = unknown> {
   password?: string;
   /** As for a new room. */
   messageVersion?: string;
+  /** What the room's `join_options` asks for. */
+  options?: OptionsOf<M>;
 }
 
 export interface SearchOptions {
@@ -286,10 +295,14 @@ export interface ReserveOptions {
   /** For whom; for yourself if you say nothing. */
   players?: string[];
   ttlS?: number;
+  /** What each of them joins with, unless they say otherwise. */
+  options?: object;
 }
 
-export interface WaitOptions {
+export interface WaitOptions<M = unknown> {
   password?: string;
+  /** As for a join. */
+  options?: OptionsOf<M>;
   /** Leave the line after so many seconds. */
   timeoutS?: number;
   /** Told where we stand, 1 being next. */
@@ -302,6 +315,8 @@ export interface PlacedPlayer {
   id: string;
   /** How far they are from each region, by its name. */
   latenciesMs?: Record<string, number>;
+  /** What they join with, unless they say otherwise. */
+  options?: object;
 }
 
 export interface PlaceOptions {

@@ -88,6 +88,9 @@ const ways = {
     listen(await (id ? session.join(id, options) : session.joinOrCreate(kind, options)));
     return { room: room.id };
   },
+  async reserve({ room: id, ...options }) {
+    await session.reserve(id, options);
+  },
   async count({ numbers, answers = 0 }) {
     for (let i = 0; i < numbers; i++) {
       sent += 1;

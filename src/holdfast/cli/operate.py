@@ -275,13 +275,15 @@ def create_room(*, node: Node, private: bool, max_players: int | None, **request
 @click.argument("queue")
 @click.argument("kind")
 @click.option("--player", "players", multiple=True, metavar="ID", help="Reserve a seat for this player; repeatable.")
+@_pair("--option", "options", "What each of them joins with, unless they say otherwise; repeatable.")
 @_pair("--property", "properties", "A property of the room; repeatable.")
 @_config
 @click.option("--id", default="", help="Your own id: a second start with the same id changes nothing.")
 @asks_node(show_one)
-def start_placement(*, node: Node, players: tuple[str, ...], **request: Any) -> Any:
+def start_placement(*, node: Node, players: tuple[str, ...], options: dict[str, Any], **request: Any) -> Any:
     """Create a room of a KIND on the best node of a QUEUE."""
-    return node.ask("POST", "placements", body={**request, "players": [{"id": player} for player in players]})
+    party = [{"id": player, **({"options": options} if options else {})} for player in players]
+    return node.ask("POST", "placements", body={**request, "players": party})
 
 
 # Players and sessions

@@ -81,8 +81,8 @@ def types(game: str, *, out: Path | None, check: bool) -> None:
     """Write the types of a game's messages, for its clients.
 
     GAME is a Python file (game.py) or module (games.arena). Each kind of room gets an interface with the messages that
-    clients send (those that its @on handlers take) and the messages that it sends to them (its `sends`, or every
-    message of the project that no handler takes).
+    clients send (those that its @on handlers take), the messages that it sends to them (its `sends`, or every message
+    of the project that no handler takes), and the options that players join with (its `join_options`).
 
     The interface has a version, which clients give when they create and join rooms. If the messages have changed since
     then, the server rejects such a client and says what to do.
@@ -156,16 +156,21 @@ class _Writer:
     """Writes the declarations; knows the TypeScript name of each type."""
 
     def __init__(self, kinds: Sequence[_RoomTypes]) -> None:
-        self._messages: dict[type[Message], mi.Type] = {}
+        self._messages: dict[type[Struct], mi.Type] = {}
         sent: dict[Direction, list[mi.Type]] = {"toServer": [], "toClient": []}
         for kind in kinds:
             for side, messages in kind.sides.items():
                 _check_wire_names(kind.room, messages)
                 self._messages |= {message: _info(message) for message in messages}
                 sent[side] += [self._messages[message] for message in messages]
-            answers = {message: _info(message) for answer in kind.messages.answers.values() for message in answer.types}
+            answers: dict[type[Struct], mi.Type] = {
+                message: _info(message) for answer in kind.messages.answers.values() for message in answer.types
+            }
             self._messages |= answers
             sent["toClient"] += answers.values()
+            if kind.messages.options is not None:
+                self._messages[kind.messages.options] = _info(kind.messages.options)
+                sent["toServer"].append(self._messages[kind.messages.options])
         up, self._to_client = named_types(sent["toServer"]), named_types(sent["toClient"])
         self._types = up | self._to_client
         # Those that are sent both ways and look different each way.
@@ -201,6 +206,9 @@ class _Writer:
             lines += [f"  {side}: {{", *bodies, "  };"] if bodies else [f"  {side}: Record<never, never>;"]
         if kind.messages.answers:
             lines += ["  answers: {", *self._answers(kind.messages.answers), "  };"]
+        options = kind.messages.options
+        if options is not None:
+            lines.append(f"  options: {self._type(self._messages[options], 'toServer', options.__name__)};")
         lines += [f"  version: typeof {kind.constant};", "}", ""]
         lines += [
             f"/** Version {name_of(version)} of these messages: pass it when you create and join rooms. */",
@@ -298,7 +306,7 @@ def _check_wire_names(room: type[Room[Any]], messages: Iterable[type[Message]]) 
             raise Unmappable(f"{room.__name__}: {where} are both called {message.wire_name!r}")
 
 
-def _info(message: type[Message]) -> mi.Type:
+def _info(message: type[Struct]) -> mi.Type:
     try:
         return mi.type_info(message)
     except (TypeError, NameError) as error:

@@ -1,10 +1,10 @@
 """The client's session: one object that stays while connections come and go underneath it."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from functools import partial
 from itertools import count
-from typing import TypeVar, Unpack, overload
+from typing import Any, TypeVar, Unpack, overload
 
 from msgspec import Struct
 
@@ -268,18 +268,32 @@ class ClientSession:
     # Join
 
     async def join(
-        self, room_id: str = "", *, code: str = "", password: str = "", message_version: str = ""
+        self,
+        room_id: str = "",
+        *,
+        code: str = "",
+        password: str = "",
+        message_version: str = "",
+        options: Struct | Mapping[str, Any] | None = None,
     ) -> ClientRoom:
-        """Take a seat: by the room's id, or by its code. For `message_version` see `join_or_create`."""
-        request = Join(room_id, code, password, message_version)
+        """Take a seat: by the room's id, or by its code. For `message_version` and `options` see `join_or_create`."""
+        request = Join(room_id, code, password, message_version, options)
         return await self._exchange.ask_then(request, RoomInfo, self._seats.room_of)
 
-    async def join_or_create(self, kind: str, *, where: str = "", **options: Unpack[CreateOptions]) -> ClientRoom:
+    async def join_or_create(
+        self,
+        kind: str,
+        *,
+        where: str = "",
+        options: Struct | Mapping[str, Any] | None = None,
+        **room: Unpack[CreateOptions],
+    ) -> ClientRoom:
         """Take a seat in the oldest open room of a kind for which `where` holds, or in a new room.
 
-        `message_version` is what `holdfast types` wrote: `OtherVersion` if the room's messages are not those any more.
+        `options` is what the room's `join_options` asks for: its Struct, or a dict. `message_version` is what `holdfast
+        types` wrote: `OtherVersion` if the room's messages are not those any more.
         """
-        request = JoinOrCreate(kind, where=where, **fields_of(options))
+        request = JoinOrCreate(kind, where=where, options=options, **fields_of(room))
         return await self._exchange.ask_then(request, RoomInfo, self._seats.room_of)
 
     async def my_rooms(self) -> list[RoomInfo]:
@@ -306,12 +320,14 @@ class ClientSession:
         password: str = "",
         players: str | Iterable[str] = (),
         ttl_s: float | None = None,
+        options: Struct | Mapping[str, Any] | None = None,
     ) -> ReservationInfo:
         """Keep seats for a party, all or none; without `players` one for yourself. Asking again extends.
 
-        In a room that you made or have a seat in. Your reservations end with your session.
+        In a room that you made or have a seat in. Your reservations end with your session. `options` is what each of
+        them joins with, unless they say otherwise.
         """
-        request = Reserve(room_id, code=code, password=password, players=several(players), ttl_s=ttl_s)
+        request = Reserve(room_id, code=code, password=password, players=several(players), ttl_s=ttl_s, options=options)
         return await self._exchange.ask(request, ReservationInfo)
 
     async def release(self, room_id: str, players: str | Iterable[str] = ()) -> None:
@@ -325,6 +341,7 @@ class ClientSession:
         password: str = "",
         timeout_s: float | None = None,
         on_position: Callable[[int], None] | None = None,
+        options: Struct | Mapping[str, Any] | None = None,
     ) -> ClientRoom:
         """Wait for a seat in a full room, and take it; `TimeoutError` after so many seconds.
 
@@ -339,7 +356,7 @@ class ClientSession:
                     # The seat is ours: not too late any more.
                     limit.reschedule(None)
                     try:
-                        room = await self.join(room_id, password=password)
+                        room = await self.join(room_id, password=password, options=options)
                     except (RoomFull, Expired, Reset):
                         # It was kept for so long only, and we were away.
                         place.wait_again()

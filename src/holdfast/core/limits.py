@@ -368,6 +368,8 @@ class DirectoryLimits:
 
     # A page of twenty rooms with their properties fits in one payload.
     properties_bytes_max: int = _limit(2 * KIB, "the properties of a room", "`invalid`")
+    # A room keeps those of every seat and reservation.
+    options_bytes_max: int = _limit(4 * KIB, "the options that a player joins a room with", "`invalid`")
     # It is kept until the room has begun: with a placement, for as long as that is pending.
     config_bytes_max: int = _limit(8 * KIB, "the config of a new room, in MessagePack", "`invalid`")
     reservation_max_s: float = _limit(3600.0, "how long a seat may be reserved", "`invalid`")

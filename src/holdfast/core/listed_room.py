@@ -82,7 +82,7 @@ def room_record(room: Room[Any], *, now: float, wall_clock: float, **saved: Any)
     the encoded properties."""
     described = describe_room(room, {})
     reservations = [
-        ReservationRecord(player_id, wall_clock + kept.until - now, kept.by, kept.is_placed)
+        ReservationRecord(player_id, wall_clock + kept.until - now, kept.by, kept.is_placed, kept.options)
         for player_id, kept in context_of(room).seats.reservations.items()
     ]
     listing = project(described, ListingRecord, reservations=reservations)

@@ -319,6 +319,7 @@ def describe_player(seat: Seat, now: float, *, is_host: bool, groups: Sequence[s
         number=seat.number,
         rewound_s=session.rewound_s,
         data=seat.player.data,
+        options=seat.options,
         owned=sorted(seat.owned),
         groups=list(groups),
     )

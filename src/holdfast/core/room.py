@@ -5,6 +5,8 @@ from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, S
 from math import inf
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, get_args, get_origin, overload
 
+from msgspec import Struct
+
 from holdfast.core.groups import Group, Groups
 from holdfast.core.handlers import Handler, check_room_class, handlers_of
 from holdfast.core.messages import Message, PlayerData, check_message, snake_case
@@ -83,6 +85,8 @@ class Room(Generic[D]):
     """The role that a player needs to join, to reserve seats or to wait for one; empty: none."""
     other_version: OtherVersionPolicy = "refuse"
     """A client that was built for other messages than the room's is refused, or let in with a warning in the log."""
+    join_options: ClassVar[type[Struct] | None] = None
+    """What a player joins with, as in `join_options = Loadout`: `player.options`; None: nothing."""
     sends: ClassVar[Sequence[type[Message]] | None] = None
     """The messages it sends, for `holdfast types`; None: those of the project that no room's handler takes."""
 
@@ -340,16 +344,22 @@ class Room(Generic[D]):
         self._holdfast_context.commands.spawn(work, then)
 
     def open_agent(
-        self, name: str, brain: "Callable[[RoomAgent[D]], Coroutine[Any, Any, None]]", *, roles: Iterable[str] = ()
+        self,
+        name: str,
+        brain: "Callable[[RoomAgent[D]], Coroutine[Any, Any, None]]",
+        *,
+        roles: Iterable[str] = (),
+        options: Struct | Mapping[str, Any] | None = None,
     ) -> Player[D]:
         """Seat a bot or NPC, played by `async def brain(agent)`, which starts after `on_join`; its id is "agent:name".
 
-        A seat that is held for it, as after a recovery, is its again: then `on_resync` and `on_rejoin` are called.
+        `options` is what it joins with. A seat that is held for it, as after a recovery, is its again: then
+        `on_resync` and `on_rejoin` are called.
         `RoomFull` without a free seat, `Duplicate` if it is here already.
         """
         if not _is_async(brain):
             raise TypeError("open_agent() takes an async function, as in self.open_agent('bot', play): async def play")
-        return self._holdfast_context.commands.open_agent(name, brain, frozenset(roles))
+        return self._holdfast_context.commands.open_agent(name, brain, frozenset(roles), options)
 
     # What a game may write. All hooks but `heir`, `snapshot` and `restore` may be `async def`.
 

@@ -84,7 +84,7 @@ class RoomCommands:
     close: Callable[[], None]
     update: Callable[[Update], None]
     name_host: Callable[[Player[Any] | None], None]
-    open_agent: Callable[[str, Callable[..., Any], frozenset[str]], Player[Any]]
+    open_agent: Callable[[str, Callable[..., Any], frozenset[str], Any], Player[Any]]
 
 
 class Reservation(NamedTuple):
@@ -95,6 +95,8 @@ class Reservation(NamedTuple):
     """The player who reserved it; empty for an operator."""
     is_placed: bool = False
     """Whether a placement reserved it in that player's name: it outlives their session."""
+    options: bytes | None = None
+    """What the player joins with, unless they say otherwise."""
 
     @property
     def needs_maker(self) -> bool:
@@ -251,7 +253,7 @@ class Seats:
     def reserve(self, player_id: PlayerId, kept: Reservation) -> None:
         """Keep a seat; a player who has one already keeps it for longer, never for less."""
         known = self.reservations.get(player_id) or kept
-        self.reservations[player_id] = known._replace(until=max(kept.until, known.until))
+        self.reservations[player_id] = known._replace(until=max(kept.until, known.until), options=kept.options)
 
     def use(self, player_id: PlayerId) -> bool:
         """The player takes the reserved seat; False if none waits for them."""

@@ -100,7 +100,13 @@ def room_file(room_id: str, stored: bytes, beside: Mapping[str, bytes], key: str
     timers, groups = timers_of(record, key, beside), _groups_by_seat(groups_of(record, key, beside))
     try:
         reservations = [
-            project(each, ReservationFile, until=seconds_text(each.until)) for each in record.listing.reservations
+            project(
+                each,
+                ReservationFile,
+                until=seconds_text(each.until),
+                options=to_json(_decode(each.options)) if each.options is not None else None,
+            )
+            for each in record.listing.reservations
         ]
         state = beside[f"{key}/state"] if record.has_state_beside else record.state
         return project(
@@ -153,7 +159,16 @@ def _player(seat: SeatRecord, owned: list[str], groups: list[str]) -> PlayerFile
     if (channel := seat.channel) is not None:
         kept = [{"type": name, "body": _body(body)} for name, body in channel.kept]
         stream = StreamFile(channel.applied, channel.last_seq, kept)
-    return project(seat, PlayerFile, data=to_json(_decode(seat.data)), owned=owned, stream=stream, groups=groups)
+    options = to_json(_decode(seat.options))
+    return project(
+        seat,
+        PlayerFile,
+        data=to_json(_decode(seat.data)),
+        options=options,
+        owned=owned,
+        stream=stream,
+        groups=groups,
+    )
 
 
 def _body(body: bytes) -> Any:
@@ -289,13 +304,27 @@ def _record(file: RoomFile, past: Past, parts: bytes) -> RoomRecord:
 def _stored_listing(file: ListingFile) -> ListingRecord:
     if file.code and (len(file.code) != CODE_LENGTH or spelled(file.code) != file.code):
         raise NotARoom(f"listing.code: {file.code!r} is no code; leave it empty, and the next server makes one up")
-    reservations = [project(each, ReservationRecord, until=seconds_of(each.until)) for each in file.reservations]
+    reservations = [
+        project(
+            each,
+            ReservationRecord,
+            until=seconds_of(each.until),
+            options=_options(each.options, f"listing.reservations[{number}].options"),
+        )
+        for number, each in enumerate(file.reservations)
+    ]
     return project(file, ListingRecord, reservations=reservations)
 
 
 def _seat(number: int, player: PlayerFile) -> Raw:
     data = Raw(_encode(from_json(player.data, f"players[{number}].data")))
-    return Raw(encode_listed(SeatRecord(player.player, "", data, number + 1, name=player.name, agent=player.agent)))
+    options = Raw(_encode(from_json(player.options, f"players[{number}].options")))
+    record = SeatRecord(player.player, "", data, number + 1, name=player.name, agent=player.agent, options=options)
+    return Raw(encode_listed(record))
+
+
+def _options(options: Any, where: str) -> bytes | None:
+    return _encode(from_json(options, where)) if options is not None else None
 
 
 def _owners(file: RoomFile) -> dict[str, int]:

@@ -144,6 +144,12 @@ def check_savable(room_type: type[Room[Any]]) -> None:
             raise ValueError(f"{room_type.__name__} is durable, but its {what} cannot be restored: {error}") from None
 
 
+def check_readable(kind: Any) -> None:
+    """Raise `TypeError` for a type whose values msgspec cannot decode."""
+    msgspec.msgpack.Decoder(kind)
+    _check_plain(msgspec.inspect.type_info(kind), set(), may_have_parts=False)
+
+
 def _check_plain(node: Any, seen: set[int], *, may_have_parts: bool) -> None:
     """Refuse custom classes, which msgspec cannot decode. `Parts` may be fields of a state."""
     if id(node) in seen:
@@ -166,8 +172,11 @@ def unsavable_field(room: Room[Any]) -> str:
         if _failure(value) is not None:
             return f"properties[{name!r}]"
     read_data = state_reader(player_data_type(type(room)))
+    read_options = state_reader(type(room).join_options)
     for player in context_of(room).seats.players:
         if field := _field(f"player({player.id!r}).data", player.data, read_data):
+            return field
+        if field := _field(f"player({player.id!r}).options", player.options, read_options):
             return field
     try:
         state = room.snapshot()

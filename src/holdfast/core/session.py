@@ -540,9 +540,8 @@ class Seat:
     """One seat of a room: the engine's half of a player. The same object for as long as the seat is theirs."""
 
     __slots__ = (
-        *("agent", "is_joining", "number", "outlet", "owned", "player", "player_id", "room", "session"),
-        *("shown_name", "state"),
-        *("was_reserved",),
+        *("agent", "is_joining", "number", "options", "outlet", "owned", "player", "player_id", "room", "session"),
+        *("shown_name", "state", "was_reserved"),
     )
 
     outlet: Outlet
@@ -559,6 +558,8 @@ class Seat:
         self.state = SEAT_TABLE.start
         self.number = number
         """The number of the seat in its room; 0 until the room assigns one."""
+        self.options: Any = None
+        """What the player joined with, as the room declares it."""
         self.shown_name = ""
         """What the player is called in the room; empty while nobody in it has chosen a name."""
         self.is_joining = False
@@ -597,6 +598,11 @@ class Player(Generic[D]):
         """What to call the player: their display name, told apart from those of others here, or else their id."""
         seat = self._holdfast_seat
         return seat.shown_name or seat.session.name or seat.player_id
+
+    @property
+    def options(self) -> Any:
+        """What the player joined with: of the type that the room declares in `join_options`; None if it has none."""
+        return self._holdfast_seat.options
 
     @property
     def session(self) -> Session:

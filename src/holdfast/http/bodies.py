@@ -11,7 +11,7 @@ from holdfast.schemas.frames import NAME_CHARS_MAX, NUMBER_MAX, HidesSecrets, Na
 from holdfast.schemas.node import PacketTarget
 from holdfast.schemas.placement import PlacementInfo, QueueInfo
 from holdfast.schemas.player import PLAYER_CHARS_MAX, PlayerName, SeatInfo
-from holdfast.schemas.requests import PARTY_MAX, Expression, Search, Seconds
+from holdfast.schemas.requests import PARTY_MAX, Expression, JoinOptions, Search, Seconds
 
 Limit = Annotated[int, Meta(ge=1, le=100)]
 Cursor = Annotated[str, Meta(max_length=1024)]
@@ -26,6 +26,8 @@ class NewReservation(Struct, frozen=True, forbid_unknown_fields=True):
     players: Annotated[list[PlayerName], Meta(min_length=1, max_length=PARTY_MAX)]
     ttl_s: Seconds | None = None
     """How long; the node's default if it is missing or null."""
+    options: JoinOptions = None
+    """What each of them joins with, unless they say otherwise: as the room declares it."""
 
 
 class NewAccount(HidesSecrets, Struct, frozen=True, forbid_unknown_fields=True):

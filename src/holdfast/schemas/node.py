@@ -105,6 +105,8 @@ class KindInfo(Struct, frozen=True):
     kind: str
     settings: dict[str, Any]
     messages: list[MessageKind]
+    options: dict[str, Any] | None = None
+    """The JSON Schema of what a player joins with; null if the room asks for nothing."""
 
 
 class KindList(Struct, frozen=True):

@@ -13,6 +13,8 @@ from holdfast.schemas.session import ChannelRecord
 PLAYER_CHARS_MAX = 128
 AGENT_PREFIX = "agent:"
 """The ids of agents begin so, and those of no other player."""
+NO_OPTIONS = Raw(b"\xc0")
+"""Null in MessagePack: msgspec knows no `Raw | None`."""
 
 PlayerName = Annotated[str, Meta(min_length=1, max_length=PLAYER_CHARS_MAX)]
 
@@ -53,6 +55,8 @@ class PlayerState(Struct, frozen=True, rename={"player": "id", "state": "seat"})
     name: str = ""
     """What they are called in the room, if they have a name."""
     groups: list[str] = []
+    options: Any = None
+    """What they joined with."""
 
 
 class SeatInfo(Struct, frozen=True, omit_defaults=True):
@@ -80,6 +84,7 @@ class PlayerSchema(SeatInfo, frozen=True, kw_only=True):
     agent: str
     """The name of the room's own agent that sits here; empty for everybody else."""
     data: Any
+    options: Any
     owned: list[str]
     groups: list[str]
 
@@ -115,6 +120,8 @@ class SeatRecord(Struct, array_like=True, frozen=True):
     """What the player is called in the room; the session's record has the name that they chose."""
     agent: str = ""
     """The name of the room's own agent that sits here; empty for everybody else."""
+    options: Raw = NO_OPTIONS
+    """What the player joined with."""
 
 
 class StreamFile(Struct, frozen=True, forbid_unknown_fields=True):
@@ -137,3 +144,5 @@ class PlayerFile(Struct, frozen=True, forbid_unknown_fields=True, rename={"playe
     groups: list[str] = []
     agent: str = ""
     """The name of the room's own agent that sits here; empty for everybody else."""
+    options: Any = None
+    """What the player joined with."""

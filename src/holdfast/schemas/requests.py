@@ -26,6 +26,8 @@ MessageVersion = Annotated[str, Meta(max_length=MESSAGE_VERSION_CHARS_MAX)]
 """The version of the room's messages that the client was built for, as `holdfast types` wrote it; empty: not given."""
 Config = dict[str, Any]
 """What a new room is told in `on_create`, and nobody else: plain data."""
+JoinOptions = Any
+"""What a player joins with: data for the room's `join_options`, or null."""
 Seconds = Annotated[float, Meta(gt=0, le=3600)]
 
 
@@ -77,6 +79,7 @@ class JoinOrCreate(Create, frozen=True):
     """Take a seat in the oldest open public room of a kind that matches `where`, or in a new room."""
 
     where: Expression = ""
+    options: JoinOptions = None
 
 
 class Join(HidesSecrets, DirectoryRequest, frozen=True):
@@ -87,6 +90,7 @@ class Join(HidesSecrets, DirectoryRequest, frozen=True):
     code: Code = ""
     password: Password = ""
     message_version: MessageVersion = ""
+    options: JoinOptions = None
 
 
 class Reserve(HidesSecrets, DirectoryRequest, frozen=True):
@@ -98,6 +102,7 @@ class Reserve(HidesSecrets, DirectoryRequest, frozen=True):
     password: Password = ""
     players: Annotated[list[PlayerName], Meta(max_length=PARTY_MAX)] = []
     ttl_s: Seconds | None = None
+    options: JoinOptions = None
 
 
 class Release(DirectoryRequest, frozen=True):
@@ -193,6 +198,7 @@ class PlacedPlayer(DirectoryRequest, frozen=True):
 
     id: PlayerName
     latencies_ms: Annotated[dict[Name, Annotated[float, Meta(ge=0, le=60_000)]], Meta(max_length=32)] = {}
+    options: JoinOptions = None
 
 
 class StartPlacement(DirectoryRequest, frozen=True):

@@ -145,6 +145,8 @@ class ReservationRecord(Struct, array_like=True, frozen=True):
     until: float
     by: str
     is_placed: bool = False
+    options: bytes | None = None
+    """What the player joins with, in MessagePack."""
 
 
 class ListingRecord(Struct, array_like=True, frozen=True):
@@ -243,6 +245,8 @@ class ReservationFile(Struct, frozen=True, forbid_unknown_fields=True):
     by: str = ""
     is_placed: bool = False
     """Whether a placement reserved it, in the name of `by`."""
+    options: Any = None
+    """What the player joins with, unless they say otherwise."""
 
 
 class ListingFile(Struct, frozen=True, forbid_unknown_fields=True):

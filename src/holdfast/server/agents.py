@@ -141,8 +141,8 @@ class Agent:
         runner = await self._services.rooms.create(request, self.session.player_id, is_trusted=True)
         return runner.room.id
 
-    async def join(self, room_id: str) -> AgentRoom:
-        """Take a seat in a room."""
+    async def join(self, room_id: str, *, options: Any = None) -> AgentRoom:
+        """Take a seat in a room, with what its `join_options` asks for."""
         if self.session.state is SessionState.ENDED:
             raise self._ended()
         if self.session.state is SessionState.DISCONNECTED:
@@ -152,7 +152,7 @@ class Agent:
         runner = self._services.rooms.runner(room_id)
         inbox = self._make_inbox()
         try:
-            seat = await runner.join(self.session, lambda _: inbox)
+            seat = await runner.join(self.session, lambda _: inbox, options)
         except Interrupted:
             # The session was ended or disconnected while it was joining.
             raise self._ended() if self.session.end_reason is not None else NotSeated(_AWAY) from None

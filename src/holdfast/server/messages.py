@@ -21,7 +21,7 @@ from pathlib import Path
 from types import FunctionType, ModuleType, NoneType
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
-from msgspec import UnsetType
+from msgspec import Struct, UnsetType
 from msgspec import inspect as mi
 
 from holdfast.core.errors import OtherVersion
@@ -64,6 +64,8 @@ class RoomMessages:
     to_client: tuple[type[Message], ...]
     answers: Mapping[str, "HandlerAnswer"] = dataclass_field(default_factory=dict)
     """By the wire name of a message to the server, in that order: how its handler answers those who ask."""
+    options: type[Struct] | None = None
+    """What a player joins with, if the room asks for something."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +81,8 @@ def messages_of(room_type: type[Room[Any]]) -> RoomMessages:
     handlers = room_handlers(room_type)
     taken = {handler.message_type for handler in handlers.values()}
     sent = set(_not_handled(room_type, taken) if room_type.sends is None else room_type.sends)
-    return RoomMessages(_in_order(taken), _in_order(sent), dict(_answers(room_type, handlers)))
+    answers = dict(_answers(room_type, handlers))
+    return RoomMessages(_in_order(taken), _in_order(sent), answers, room_type.join_options)
 
 
 def _answers(room_type: type[Room[Any]], handlers: Mapping[str, Handler]) -> Iterator[tuple[str, HandlerAnswer]]:
@@ -259,8 +262,11 @@ def version_of(messages: RoomMessages) -> str:
     """The version of these messages, as clients send it."""
     answers = {answer for each in messages.answers.values() for answer in each.types}
     to_client = _in_order({*messages.to_client, *answers})
+    up = {f"message {each.wire_name}": each for each in messages.to_server}
+    options: dict[str, type[Struct]] = {"options": messages.options} if messages.options is not None else {}
+    down = {f"message {each.wire_name}": each for each in to_client}
     facts = sorted(
-        {*_facts("toServer", messages.to_server), *_facts("toClient", to_client), *_answer_facts(messages.answers)}
+        {*_facts("toServer", {**up, **options}), *_facts("toClient", down), *_answer_facts(messages.answers)}
     )
     name = hashlib.sha256("\n".join(facts).encode()).hexdigest()[:NAME_CHARS]
     if len(facts) > FACTS_MAX:
@@ -288,18 +294,18 @@ def _fingerprints(version: str) -> set[str]:
     return {facts[at : at + _FACT_CHARS] for at in range(0, len(facts), _FACT_CHARS)}
 
 
-def _facts(direction: Direction, messages: tuple[type[Message], ...]) -> Iterator[str]:
-    """The facts that a client relies on, each as a sentence."""
-    infos = mi.multi_type_info(messages)
+def _facts(direction: Direction, spoken: Mapping[str, type[Struct]]) -> Iterator[str]:
+    """The facts that a client relies on, each as a sentence; what is spoken has a name for each."""
+    infos = mi.multi_type_info(spoken.values())
     records = {
         cls: kind
         for cls, kind in named_types(each for info in infos for each in inner_types(info)).items()
         if not isinstance(kind, mi.EnumType)
     }
     names = _names_for(records)
-    for message, info in zip(messages, infos, strict=True):
+    for name, info in zip(spoken, infos, strict=True):
         assert isinstance(info, mi.StructType)
-        yield from _record_facts(f"{direction} message {message.wire_name}", direction, info, names)
+        yield from _record_facts(f"{direction} {name}", direction, info, names)
     for cls, record in records.items():
         yield from _record_facts(f"{direction} {names[cls]}", direction, record, names)
 

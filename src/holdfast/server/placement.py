@@ -75,10 +75,10 @@ class OwnFleet:
             raise Invalid(f"{len(request.players)} players do not fit in a room for {kind.max_players}")
         # Before the room is created, or every attempt would create and end one.
         self._rooms.reserved.check(owner, len(request.players))
+        options = {PlayerId(player.id): self._rooms.packed_options(request.kind, player) for player in request.players}
         runner = await self._rooms.create(project(request, Create), owner, address=address)
         try:
-            party = [PlayerId(player.id) for player in request.players]
-            await runner.call(runner.reservations.reserve_placed, party, owner)
+            await runner.call(runner.reservations.reserve_placed, options, owner)
             await runner.persistence.saved()
         except BaseException:
             # Also when cancelled: nothing is left behind.

@@ -201,8 +201,17 @@ class Said(Message):
     text: str
 
 
+class Loadout(msgspec.Struct):
+    """What a player comes with."""
+
+    weapon: Literal["bow", "sword"]
+    level: int = 1
+    place: Place | None = None
+
+
 class Hall(Room[PlayerData]):
     sends = (Everything, Quiet, Said)
+    join_options = Loadout
 
     @on(Everything)
     def everything(self, player: Any, message: Everything) -> None: ...

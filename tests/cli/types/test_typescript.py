@@ -239,8 +239,15 @@ def test_each_kind_of_room_has_its_messages_by_their_wire_names(every_type: str)
         "export interface HallMessages {\n"
         "  toServer: {\n    everything: EverythingToServer;\n    ping: Ping;\n  };\n"
         '  toClient: {\n    everything: Everything;\n    quiet: Quiet;\n    "said.loudly": Said;\n  };\n'
+        "  options: Loadout;\n"
         "  version: typeof hallVersion;\n}"
     )
+    assert members(every_type, "Loadout") == {
+        "weapon": '"bow" | "sword"',
+        "level?": "number",
+        "place?": "Place | null",
+    }
+    assert "options" not in declaration(every_type, "SilentMessages")
     assert "toServer: Record<never, never>;" in declaration(every_type, "SilentMessages")
 
 

@@ -7,7 +7,8 @@ Every SDK has a driver like this one (clients/js/test/driver.mjs). A command is 
     connect     url, resume, codec, name  session, player, name, outcome
     rename      name                  name
     create      kind, properties, config, …   room
-    join        kind, or room         room
+    join        kind, or room; options  room
+    reserve     room, options         (a seat for oneself)
     count       numbers, answers      (sends that many: 1, 2, 3 … or on from where it was; each is answered so often)
     pour        numbers               (asks the room to send that many)
     flush                             once the room has applied all that was sent
@@ -111,6 +112,10 @@ class Driver:
         taken = await (session.join(room, **options) if room else session.join_or_create(kind, **options))
         self.listen(taken)
         return {"room": taken.id}
+
+    async def reserve(self, room: str, **options: Any) -> None:
+        assert self.session is not None
+        await self.session.reserve(room, **options)
 
     def listen(self, room: ClientRoom) -> None:
         self.room = room

@@ -86,16 +86,24 @@ class Ordered(Room[PlayerData]):
         player.send(Word("on_resync"))
 
 
+class Loadout(msgspec.Struct):
+    weapon: str = "sword"
+    levels: dict[str, int] = {}
+
+
 class Table(Room[PlayerData]):
     """Says what it was told of itself and of its players."""
 
     grace_s = 60.0
+    join_options = Loadout
 
     def on_create(self, config: dict[str, Any]) -> None:
         self.motto = str(config.get("motto", ""))
 
     def on_join(self, player: Player[PlayerData]) -> None:
         player.send(Word(self.motto or player.name))
+        if player.options != Loadout():
+            player.send(Word(f"{player.options.weapon} {sorted(player.options.levels.items())}"))
 
     def on_rename(self, player: Player[PlayerData], old_name: str) -> None:
         player.send(Word(f"{old_name} → {player.name}"))

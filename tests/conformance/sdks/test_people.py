@@ -65,3 +65,23 @@ async def test_a_name_that_is_refused_at_sign_in_ends_nothing_but_the_attempt(
     assert refused["error"] == "refused"
     assert "choose another name" in refused["message"]
     assert (again["player"], again["name"]) == (told["player"], "Ada")
+
+
+@pytest.mark.parametrize("codec", CODECS)
+async def test_a_player_joins_with_options_of_their_own_or_of_the_reservation(
+    client: Program, server: Server, codec: str
+) -> None:
+    await client.do("connect", url=server.url, codec=codec, name="Ada")
+    room = (await client.do("create", kind="table"))["room"]
+
+    refused = await client.attempt("join", room=room, options={"weapon": 5})
+    await client.do("reserve", room=room, options={"weapon": "bow", "levels": {"fireBall": 3, "ice_storm": 1}})
+    await client.do("join", room=room)
+    await client.do("leave")
+    await client.event("left")
+    await client.do("join", kind="table", options={"weapon": "axe"})
+
+    assert refused["error"] == "invalid"
+    assert "Expected `str`, got `int` - at `$.weapon`" in refused["message"]
+    reserved = "bow [('fireBall', 3), ('ice_storm', 1)]"
+    assert await words(client, 4) == ["Ada", reserved, "Ada", "axe []"]

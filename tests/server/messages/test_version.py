@@ -1,6 +1,7 @@
 """When a client that was made for one version of messages is understood by a server with another."""
 
 from collections import namedtuple
+from dataclasses import replace
 from typing import Annotated, Any, Literal
 
 import pytest
@@ -36,6 +37,11 @@ def down(*fields: Any, **options: Any) -> RoomMessages:
     return RoomMessages((), (message("Moved", *fields, **options),))
 
 
+def options(*fields: Any) -> RoomMessages:
+    """A room that takes a message, and asks its players for a struct with these fields."""
+    return replace(up(X), options=defstruct("Loadout", fields))
+
+
 X = ("x", float)
 Y = ("y", float)
 OPTIONAL_Y = ("y", float, 0.0)
@@ -61,6 +67,8 @@ UNDERSTOOD = {
     "an example of a key": (up(("x", dict[str, int])), up(("x", dict[Annotated[str, Meta(examples=["a"])], int]))),
     "a description of a class": (up(("to", point(X))), up(("to", Annotated[point(X), Meta(description="there")]))),
     "two classes of one name": (up(*two_points([X], [X, Y])), up(*two_points([X], [X, Y]))),
+    "options to join with": (up(X), options(X)),
+    "an optional field of the options": (options(X), options(X, OPTIONAL_Y)),
     "an optional field in one of two": (up(*two_points([X], [X, Y])), up(*two_points([X, OPTIONAL_Y], [X, Y]))),
 }
 NOT_UNDERSTOOD = {
@@ -79,6 +87,8 @@ NOT_UNDERSTOOD = {
     "another order in an array": (up(X, ("y", int), array_like=True), up(("y", int), X, array_like=True)),
     "another tag": (up(X, tag="a"), up(X, tag="b")),
     "another name on the wire": (up(X), up(X, rename="upper")),
+    "options that are gone": (options(X), up(X)),
+    "a new field of the options that is needed": (options(X), options(X, Y)),
     "a field to the client that may be missing now": (down(X, Y), down(X, UNSET_Y)),
     "a field within that may be missing now": (down(("to", point(X, Y))), down(("to", point(X, UNSET_Y)))),
     "a field to the client that can be unset by hand": (down(X, Y), down(X, ("y", float | UnsetType))),

@@ -180,6 +180,8 @@ export interface KindInfo {
   kind: string;
   settings: Record<string, unknown>;
   messages: MessageKind[];
+  /** Of what players join with; null if nothing. */
+  options: Schema | null;
 }
 export interface EventInfo {
   id: number;

@@ -188,7 +188,9 @@ async def list_seats(server: Server, room_id: RoomPath) -> SeatList:
 )
 async def reserve_seats(server: Server, room_id: RoomPath, data: JSONBody[NewReservation]) -> ReservationInfo:
     """For a party, all or none. Reserving again extends the time."""
-    return await server.rooms.reserve(Reserve(room=room_id, players=data.players, ttl_s=data.ttl_s))
+    return await server.rooms.reserve(
+        Reserve(room=room_id, players=data.players, ttl_s=data.ttl_s, options=data.options)
+    )
 
 
 @route(

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from holdfast.core.addresses import AddressQuota, AddressShares
 from holdfast.core.errors import Failed, Invalid, NotFound, Throttled
+from holdfast.core.join_options import packed_options
 from holdfast.core.listed_room import check_role
 from holdfast.core.reasons import Reason
 from holdfast.core.registry import SessionRegistry
@@ -28,7 +29,7 @@ from holdfast.schemas.events import (
     SeatReserved,
     SeatTaken,
 )
-from holdfast.schemas.requests import Create, Update
+from holdfast.schemas.requests import Create, PlacedPlayer, Update
 from holdfast.schemas.room import CreationKey
 from holdfast.server.context import Context
 from holdfast.server.directory.room_index import RoomIndex
@@ -248,6 +249,13 @@ class Directory:
         checked_config(request.config, self._limits.config_bytes_max)
         self.message_versions.check(room_type, request.message_version)
         return room_type
+
+    def packed_options(self, kind: str, player: PlacedPlayer) -> bytes | None:
+        """What a player of a placement joins with; `Invalid` if the kind of room takes something else."""
+        room_type = self.types.get(kind)
+        if room_type is None:
+            return None
+        return packed_options(room_type, player.options, self._limits.options_bytes_max)
 
     def check_role(self, kind: str, roles: Collection[str]) -> None:
         """Refuse a player without the role that is required to create a room of this kind."""

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 from typing import Any
 
 from holdfast.core.errors import AlreadySeated, NotAllowed, NotFound, NotSeated, Refused, Throttled, WrongPassword
+from holdfast.core.join_options import packed_options
 from holdfast.core.reasons import Reason
 from holdfast.core.registry import SessionRegistry
 from holdfast.core.session import PlayerId, Session
@@ -59,7 +60,7 @@ class DirectoryOperations:
         self._names = names
         self._rooms = rooms
         self._stored = stored
-        self._quick = QuickJoin(context.clock, rooms, sessions)
+        self._quick = QuickJoin(context.clock, rooms, sessions, options_bytes_max=context.limits.options_bytes_max)
         # Sessions whose request takes or frees a seat, each with the room.
         self._doors: dict[Session, RoomRunner] = {}
         self._guesses = Guesses(context.limits)
@@ -153,7 +154,7 @@ class DirectoryOperations:
     async def join(self, session: Session, request: Join) -> RoomInfo:
         runner = await self._entered(session, request.room, request.code, request.password)
         self._rooms.message_versions.check(type(runner.room), request.message_version)
-        return await self._join(session, runner)
+        return await self._join(session, runner, request.options)
 
     async def join_or_create(self, session: Session, request: JoinOrCreate) -> RoomInfo:
         """Take a seat in the oldest open room of a kind, or in a new one."""
@@ -164,7 +165,7 @@ class DirectoryOperations:
             tries -= 1
             runner, was_kept = await self._quick.find(session, request, wanted)
             try:
-                return await self._join(session, runner)
+                return await self._join(session, runner, request.options)
             except BaseException as error:
                 if not was_kept:
                     # The player did not take the seat: they left, or the room refused them.
@@ -186,8 +187,9 @@ class DirectoryOperations:
         """Reserve seats for oneself or a party."""
         runner = await self._entered(session, request.room, request.code, request.password)
         players = [PlayerId(each) for each in request.players] or [session.player_id]
+        options = packed_options(type(runner.room), request.options, self._context.limits.options_bytes_max)
         reserved: ReservationInfo = await runner.call(
-            runner.reservations.reserve, players, request.ttl_s, session.player_id
+            runner.reservations.reserve, players, request.ttl_s, session.player_id, dict.fromkeys(players, options)
         )
         await runner.persistence.saved()
         return reserved
@@ -264,12 +266,12 @@ class DirectoryOperations:
         if self.is_stopped:
             raise Throttled("this node is stopping")
 
-    async def _join(self, session: Session, runner: RoomRunner) -> RoomInfo:
+    async def _join(self, session: Session, runner: RoomRunner, options: Any) -> RoomInfo:
         self._check_free(session)
         # Changes in the room that it has just left must be saved before those in this one.
         await self._stored.saved_without(session)
         self._doors[session] = runner
-        await runner.join(session, runner.wire_outlet)
+        await runner.join(session, runner.wire_outlet, options)
         return self._shown(session, runner)
 
     def _shown(self, session: Session, runner: RoomRunner) -> RoomInfo:

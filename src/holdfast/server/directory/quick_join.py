@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from msgspec import structs
 
 from holdfast.core.errors import Invalid, NotAllowed, Refused
+from holdfast.core.join_options import checked_options
 from holdfast.core.listed_room import check_open, check_role
 from holdfast.core.registry import SessionRegistry
 from holdfast.core.session import PlayerId, Session
@@ -42,7 +43,8 @@ class _PendingRoom:
 class QuickJoin:
     """Finds a room for a player, or creates one."""
 
-    def __init__(self, clock: Clock, rooms: Directory, sessions: SessionRegistry) -> None:
+    def __init__(self, clock: Clock, rooms: Directory, sessions: SessionRegistry, *, options_bytes_max: int) -> None:
+        self._options_bytes_max = options_bytes_max
         self._clock = clock
         self._rooms = rooms
         self._sessions = sessions
@@ -54,11 +56,18 @@ class QuickJoin:
         searching."""
         room_type = self._rooms.kind_for(request)
         check_role(room_type.join_role, session.roles, f"a seat in a {request.kind}")
+        # Now: no room must be created for a player who cannot join it.
+        if request.options is not None or not self._has_options(session, request.kind):
+            checked_options(room_type, request.options, self._options_bytes_max)
         query = parse_query(request.where, (), kind=request.kind)
         # Of the properties of other rooms this would be a hint; these are the player's own.
         if mistake := conflict(query.where, request.properties):
             raise Invalid(f"where: {mistake} in the properties of the new room, which nobody would find with it")
         return query
+
+    def _has_options(self, session: Session, kind: str) -> bool:
+        """Whether a seat is reserved for the player, or theirs, in a room of this kind: with options to join with."""
+        return any(runner.room.kind == kind for runner in self._rooms.rooms_of(session.player_id))
 
     async def find(self, session: Session, request: JoinOrCreate, wanted: Query) -> tuple[RoomRunner, bool]:
         """A room with a seat taken by or reserved for this player, and whether the player had it before."""
@@ -79,7 +88,7 @@ class QuickJoin:
                 # A player who leaves must not cancel the room of the others.
                 runner = await asyncio.shield(making.task)
             except Refused:
-                if making.key == fingerprint(request):
+                if making.key == _key_of(request):
                     raise
                 # The request of another player failed, not this one.
                 continue
@@ -134,7 +143,7 @@ class QuickJoin:
             properties=request.properties,
             creator=session.player_id,
         )
-        making = _PendingRoom(request, fingerprint(request), row)
+        making = _PendingRoom(request, _key_of(request), row)
         making.task = self._clock.loop.create_task(self._made(making, session.player_id, session.address))
         # If nobody waits for it any more, nobody needs its error.
         making.task.add_done_callback(lambda task: task.cancelled() or task.exception())
@@ -157,6 +166,11 @@ class QuickJoin:
             except Refused as refusal:
                 making.refusals[player_id] = refusal
         return runner
+
+
+def _key_of(request: JoinOrCreate) -> bytes:
+    """Equal for requests for the same room, whatever their players join it with."""
+    return fingerprint(structs.replace(request, options=None))
 
 
 def _has_own(runner: RoomRunner, player_id: PlayerId) -> bool:

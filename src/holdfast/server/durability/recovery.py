@@ -338,7 +338,7 @@ class Recovery:
         context.set_properties(saved.properties)
         runner.was_joined = record.was_joined
         age_s, passed_s = self._age_s(room, record), self._passed_s(record)
-        for seat, data in zip(saved.seats, saved.data, strict=True):
+        for seat, data, options in zip(saved.seats, saved.data, saved.options, strict=True):
             session = self._session_of(seat, room.id)
             if seat.channel is not None and session in self._committer.sessions:
                 session.restore_channel(restored_channel(seat.channel, self._limits))
@@ -349,7 +349,7 @@ class Recovery:
                 # Saved with the first commit: sequence numbers from then on may mean something else to its client.
                 session.forked(passed_s)
             made.restoring(session)
-            runner.restore_seat(session, data, seat)
+            runner.restore_seat(session, data, options, seat)
             self._tell(session, room.id)
         self._give_objects(context, saved.owners)
         self._fill_groups(context, saved.groups)
@@ -360,7 +360,7 @@ class Recovery:
         context.successor = record.listing.successor
         for kept in record.listing.reservations:
             left_s = max(0.0, kept.until - self._clock.wall_clock())
-            runner.reservations.restored(PlayerId(kept.player), left_s, kept.by, is_placed=kept.is_placed)
+            runner.reservations.restored(PlayerId(kept.player), left_s, kept)
 
     def _give_objects(self, context: RoomContext, owners: dict[str, int]) -> None:
         players = {seat.number: seat.player for seat in context.seats.occupied}

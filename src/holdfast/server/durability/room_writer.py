@@ -42,6 +42,8 @@ _LARGE_SEAT_BYTES = 1024
 _SEAT_ARRAY = bytes([0x90 + len(SeatRecord.__struct_fields__)])
 
 
+_Cut = tuple[bytes, bytes]
+"""The data and the options of a player, encoded."""
 Messages = list[tuple[str, bytes]]
 """Encoded messages, each with its wire name."""
 
@@ -123,6 +125,7 @@ class RoomWriter:
         self.effects: list[EffectRecord] = []
         """To be carried out once the current turn is saved."""
         self._read_data = state_reader(player_data_type(type(room)))
+        self._read_options = state_reader(type(room).join_options)
         self._is_paused = False
         self._may_complain_at = 0.0
         self._unsavable_since: float | None = None
@@ -199,7 +202,8 @@ class RoomWriter:
             # The game's own data comes first: encoding it may fail, and then nothing has happened.
             properties = Raw(_encode(dict(self.runner.context.properties)))
             self._check_settings()
-            data = {seat: self._cut_data(seat) for seat in self.runner.seats.occupied if not seat.is_joining}
+            seats = [seat for seat in self.runner.seats.occupied if not seat.is_joining]
+            data = {seat: (self._cut_data(seat), self._cut_options(seat)) for seat in seats}
             state = self._state.cut(self._room.snapshot(), pending.parts)
             self._cut_outlets()
             pending.record = encode(self._record(state, pending.parts, properties, data, is_final=is_final))
@@ -334,8 +338,15 @@ class RoomWriter:
             self._read_data(data)
         return data
 
+    def _cut_options(self, seat: Seat) -> bytes:
+        options = _encode(seat.options)
+        if seat.options is not None:
+            # As above; the game may have changed them.
+            self._read_options(options)
+        return options
+
     def _record(
-        self, state: Raw | None, changes: PartChanges, properties: Raw, data: dict[Seat, bytes], *, is_final: bool
+        self, state: Raw | None, changes: PartChanges, properties: Raw, data: dict[Seat, _Cut], *, is_final: bool
     ) -> RoomRecord:
         context = self.runner.context
         assert isinstance(context.random, SplitMix64)
@@ -354,7 +365,7 @@ class RoomWriter:
             random=context.random.position,
             state=_NOTHING if state is None else state,
             has_state_beside=state is None,
-            seats=self._lists.cut_seats({seat.number: self._cut_seat(seat, data[seat]) for seat in data}, changes),
+            seats=self._lists.cut_seats({seat.number: self._cut_seat(seat, *data[seat]) for seat in data}, changes),
             objects=self._lists.cut_objects(context.objects, changes),
             timers=self._lists.cut_timers(self.runner.timers.pending, changes),
             groups=self._lists.cut_groups(context.grouping, changes) if context.grouping is not None else [],
@@ -363,9 +374,9 @@ class RoomWriter:
             is_final=is_final,
         )
 
-    def _cut_seat(self, seat: Seat, data: bytes) -> bytes:
+    def _cut_seat(self, seat: Seat, data: bytes, options: bytes) -> bytes:
         session, is_resyncing = seat.session, seat in self.runner.resyncs.waiting
-        version = (data, seat.outlet.record_version(), session.id, session.rewound, is_resyncing, seat.name)
+        version = (data, options, seat.name, seat.outlet.record_version(), session.id, session.rewound, is_resyncing)
         if self._large_seats.get(seat) == version:
             saved = self._lists.saved_seat(seat.number)
             assert saved is not None
@@ -377,7 +388,15 @@ class RoomWriter:
         session_id = session.id if channel is not None else ""
         rewound_s = session.rewound.get(channel.number) if channel is not None else None
         record = SeatRecord(
-            seat.player_id, session_id, Raw(data), seat.number, channel, rewound_s, seat.name, seat.agent
+            seat.player_id,
+            session_id,
+            Raw(data),
+            seat.number,
+            channel,
+            rewound_s,
+            seat.name,
+            seat.agent,
+            Raw(options),
         )
         encoded = encode_listed(record)
         if len(encoded) > _LARGE_SEAT_BYTES:

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
+from holdfast.core.join_options import checked_options, needs_options
 from holdfast.core.messages import PlayerData
 from holdfast.core.records import (
     Unreadable,
@@ -19,7 +20,7 @@ from holdfast.core.records import (
 )
 from holdfast.core.room import Room, player_data_type
 from holdfast.core.saved_types import empty_parts, parts_fields, parts_of, saved_type
-from holdfast.schemas.player import SeatRecord
+from holdfast.schemas.player import NO_OPTIONS, SeatRecord
 from holdfast.schemas.room import GroupRecord, RoomRecord, TimerRecord
 from holdfast.stores.port import Entry
 
@@ -92,6 +93,8 @@ class SavedRoom(Struct):
     seats: list[SeatRecord]
     data: list[PlayerData]
     """Of each seat."""
+    options: list[Any]
+    """What the player of each seat joined with."""
     owners: dict[str, int]
     """Of objects, by the numbers of their seats."""
     timers: list[TimerRecord]
@@ -118,12 +121,21 @@ def read_room(entries: list[Entry], type_of: Callable[[str], type[Room[Any]] | N
         record=record,
         seats=seats,
         data=[_read(seat.data, player_data_type(room_type), "a player's data") for seat in seats],
+        options=[_read_options(seat, room_type) for seat in seats],
         owners=owners_of(record, key, parts),
         timers=timers_of(record, key, parts),
         groups=groups_of(record, key, parts),
         state=_read_state(room_type, key, record, parts),
         properties=_read(record.properties, dict[str, Any], "its properties"),
     )
+
+
+def _read_options(seat: SeatRecord, room_type: type[Room[Any]]) -> Any:
+    wanted = room_type.join_options
+    if wanted is not None and bytes(seat.options) != bytes(NO_OPTIONS):
+        return _read(seat.options, wanted, "a player's options")
+    # The room has begun to take options since, or takes none any more.
+    return None if needs_options(room_type) else checked_options(room_type, None, 0)
 
 
 def _read_state(room_type: type[Room[Any]], key: str, record: RoomRecord, parts: dict[str, bytes]) -> Any:

@@ -134,7 +134,13 @@ def _kind(room_type: type[Room[Any]]) -> KindInfo:
         MessageKind(name, handler.role, _schema(handler.message_type))
         for name, handler in sorted(room_handlers(room_type).items())
     ]
-    return KindInfo(room_type.kind, {name: getattr(room_type, name) for name in _SETTINGS}, messages)
+    options = room_type.join_options
+    return KindInfo(
+        room_type.kind,
+        {name: getattr(room_type, name) for name in _SETTINGS},
+        messages,
+        _schema(options) if options is not None else None,
+    )
 
 
 def _schema(message_type: type[msgspec.Struct]) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from holdfast.core.errors import Failed, Invalid, NotFound, Refused, Throttled
+from holdfast.core.join_options import packed_options
 from holdfast.core.limits import Limits
 from holdfast.core.messages import RESERVED, Message
 from holdfast.core.reasons import Reason
@@ -101,7 +102,10 @@ class RoomOperations:
         """Reserve seats for players."""
         runner = self._directory.find(request.room, request.code)
         players = [PlayerId(each) for each in request.players]
-        reserved: ReservationInfo = await runner.call(runner.reservations.reserve, players, request.ttl_s)
+        options = packed_options(type(runner.room), request.options, self._limits.options_bytes_max)
+        reserved: ReservationInfo = await runner.call(
+            runner.reservations.reserve, players, request.ttl_s, "", dict.fromkeys(players, options)
+        )
         await runner.persistence.saved()
         return reserved
 
@@ -157,6 +161,7 @@ class RoomOperations:
                     described,
                     PlayerState,
                     data=values.plain(described.data),
+                    options=values.plain(described.options),
                     owned=[str(values.plain(name)) for name in described.owned],
                 )
                 for seat in context.seats.occupied

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from holdfast.core.codec import Codec
 from holdfast.core.connection import Connection, ConnectionId, ConnectionStep
 from holdfast.core.errors import Duplicate, NotFound, NotSeated, Refused, Throttled
+from holdfast.core.join_options import checked_options
 from holdfast.core.listed_room import check_full
 from holdfast.core.messages import Message
 from holdfast.core.outlet import Backlog, Outlet
@@ -213,8 +214,8 @@ class RoomAgents:
 
     # Opening
 
-    def open(self, name: str, brain: Brain, roles: frozenset[str]) -> Player[Any]:
-        """Give an agent a seat: a new one, or the one that is held for it."""
+    def open(self, name: str, brain: Brain, roles: frozenset[str], options: Any) -> Player[Any]:
+        """Give an agent a seat: a new one, or the one that is held for it, with the options of before."""
         player_id, seats = agent_id(name), self._context.seats
         if self._context.is_closing:
             raise NotFound("the room is closing")
@@ -230,7 +231,9 @@ class RoomAgents:
             raise Throttled("this node has no space for another session")
         if not seats.is_awaited(player_id):
             check_full(self._room, 1)
+        options = checked_options(type(self._room), options, self._limits.options_bytes_max)
         seat = Seat(self._new_session(name, roles), self._new_data(), self._seating.room, agent=name)
+        seat.options = options
         life = self._new_life(seat, brain)
         seat.was_reserved = seats.use(player_id)
         seats.add(seat)

@@ -4,9 +4,11 @@ from collections.abc import Iterable, Iterator
 from math import inf
 from typing import Any
 
+from msgspec import Struct
+
 from holdfast.core.messages import Message
 from holdfast.core.room import CHOICES, Room, player_data_type
-from holdfast.core.saved_types import check_savable
+from holdfast.core.saved_types import check_readable, check_savable
 from holdfast.schemas.frames import NAME_CHARS_MAX
 
 # The least value of each setting that is a number.
@@ -59,11 +61,13 @@ def check_room_type(room_type: type[Room[Any]], *, has_store: bool) -> None:
 def _invalid(room_type: type[Room[Any]]) -> Iterator[tuple[str, str]]:
     """The settings with an invalid value, and what each must be."""
     values: dict[str, Any] = {name: getattr(room_type, name) for name in ("kind", "sends", *CHOICES, *_TYPES, *_LEAST)}
-    kind, sends = values["kind"], values["sends"]
+    kind, sends, options = values["kind"], values["sends"], room_type.join_options
     if not isinstance(kind, str) or not 0 < len(kind) <= NAME_CHARS_MAX:
         yield "kind", f"text of 1 to {NAME_CHARS_MAX} characters"
     if sends is not None and not all(isinstance(each, type) and issubclass(each, Message) for each in sends):
         yield "sends", "a list of Message classes, as in [Moved, Said]"
+    if options is not None and not _is_options_type(options):
+        yield "join_options", "a msgspec.Struct class with field names, as in join_options = Loadout"
     for setting, choices in CHOICES.items():
         if values[setting] not in choices:
             yield setting, f"one of {', '.join(choices)}"
@@ -75,3 +79,14 @@ def _invalid(room_type: type[Room[Any]]) -> Iterator[tuple[str, str]]:
         number, what = (int, "a whole number") if setting in _WHOLE else ((int, float), "a number")
         if isinstance(value, bool) or not isinstance(value, number) or not least <= value < inf:
             yield setting, f"{what} of at least {least}"
+
+
+def _is_options_type(options: object) -> bool:
+    """Whether players can join with it: an object, of types that can be decoded and saved."""
+    if not isinstance(options, type) or not issubclass(options, Struct) or options.__struct_config__.array_like:
+        return False
+    try:
+        check_readable(options)
+    except TypeError:
+        return False
+    return True

@@ -1,8 +1,9 @@
 """The reserved seats of one room, and its waitlist when it is full."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from types import MappingProxyType
 from typing import Any
 
 from holdfast.core.addresses import AddressQuota
@@ -12,8 +13,11 @@ from holdfast.core.room import Room
 from holdfast.core.room_context import Reservation, RoomContext
 from holdfast.core.session import PlayerId, SeatState
 from holdfast.schemas.player import ReservationInfo, WaitInfo
+from holdfast.schemas.room import ReservationRecord
 from holdfast.server.rooms.persistence import Persistence
 from holdfast.server.rooms.services import RoomServices
+
+NO_OPTIONS: Mapping[PlayerId, bytes | None] = MappingProxyType({})
 
 
 class Reservations:
@@ -74,11 +78,18 @@ class Reservations:
     # Reserving
 
     def reserve(
-        self, players: Sequence[PlayerId], ttl_s: float | None, by: str = "", *, is_placed: bool = False
+        self,
+        players: Sequence[PlayerId],
+        ttl_s: float | None,
+        by: str = "",
+        options: Mapping[PlayerId, bytes | None] = NO_OPTIONS,
+        *,
+        is_placed: bool = False,
     ) -> ReservationInfo:
         """Keep a seat for each of them, all or none. A player who has one keeps it: asking again extends it.
 
-        `by` is the player who asks; an operator (empty) and a placement may reserve in any room.
+        `by` is the player who asks; an operator (empty) and a placement may reserve in any room. `options` is what they
+        join with, if they do not say otherwise.
         """
         limits = self._limits
         if by and not is_placed:
@@ -95,14 +106,14 @@ class Reservations:
             check_space(self._room, len(fresh))
         until = self._usual_end() if ttl_s is None else self._clock.now() + ttl_s
         for player_id in coming:
-            self._keep(player_id, Reservation(until, by, is_placed))
+            self._keep(player_id, Reservation(until, by, is_placed, options.get(player_id)))
         # A player on a seat has it without an end.
         ends = [kept.until for each in party if (kept := self._seats.reservations.get(each)) is not None]
         return ReservationInfo(self._room_id, list(party), self._seconds_until(min(ends)) if ends else 0.0)
 
-    def reserve_placed(self, players: Sequence[PlayerId], owner: str) -> ReservationInfo:
+    def reserve_placed(self, options: Mapping[PlayerId, bytes | None], owner: str) -> ReservationInfo:
         """Keep a seat for each player of a placement, in the name of the player who asked for it."""
-        return self.reserve(players, None, owner, is_placed=True)
+        return self.reserve(list(options), None, owner, options, is_placed=True)
 
     def reserve_own(self, player_id: PlayerId) -> None:
         """Keep a seat for a player who is about to join, until their session ends or the usual time is over."""
@@ -111,9 +122,9 @@ class Reservations:
             check_space(self._room, 1)
         self._keep(player_id, Reservation(self._usual_end(), player_id))
 
-    def restored(self, player_id: PlayerId, seconds: float, by: str, *, is_placed: bool) -> None:
+    def restored(self, player_id: PlayerId, seconds: float, record: ReservationRecord) -> None:
         """Keep a seat that was reserved when the room was saved, for so many seconds more."""
-        kept = Reservation(self._clock.now() + seconds, by, is_placed)
+        kept = Reservation(self._clock.now() + seconds, record.by, record.is_placed, record.options)
         self._keep(player_id, kept)
         if self._makers_awaited is None and kept.needs_maker:
             # A maker without a durable seat has lost the session with the former node, and may sign in again.
@@ -142,7 +153,11 @@ class Reservations:
 
     def _keep(self, player_id: PlayerId, kept: Reservation) -> None:
         seats = self._seats
-        is_new = player_id not in seats.reservations
+        known = seats.reservations.get(player_id)
+        is_new = known is None
+        # The player, an operator and whoever reserved the seat may say what the player joins with.
+        if known is not None and (kept.options is None or kept.by not in {"", player_id, known.by}):
+            kept = kept._replace(options=known.options)
         if self._becomes_own(player_id, kept.by) and (known := seats.unreserve(player_id)) is not None:
             self._reserved.remove(known.by, self._room_id)
             kept = kept._replace(until=max(kept.until, known.until))

@@ -11,6 +11,7 @@ from random import Random
 from typing import Any
 
 from holdfast.core.errors import AlreadySeated, Duplicate, Failed, NotFound, NotSeated, Refused
+from holdfast.core.join_options import checked_options, unpacked_options
 from holdfast.core.limits import Limits
 from holdfast.core.listed_room import check_open, check_role
 from holdfast.core.messages import PlayerData, SeatLeft
@@ -278,13 +279,13 @@ class RoomRunner:
 
     # Taking a seat
 
-    async def join(self, session: Session, outlet_of: OutletOf) -> Seat:
+    async def join(self, session: Session, outlet_of: OutletOf, options: Any = None) -> Seat:
         """Seat a session: the policy for duplicates, a reservation, the game's approval, then the seat."""
-        seat = await self._join(session, outlet_of)
+        seat = await self._join(session, outlet_of, options)
         self.follow(self.entry.check_host)
         return seat
 
-    async def _join(self, session: Session, outlet_of: OutletOf) -> Seat:
+    async def _join(self, session: Session, outlet_of: OutletOf, options: Any) -> Seat:
         existing = self.seats.of(session.player_id)
         if existing is not None and existing.agent:
             raise Duplicate(f"the room has an agent {existing.agent!r} of its own")
@@ -296,7 +297,7 @@ class RoomRunner:
             # An earlier message of the player may have cost the seat; then this is a join like any other.
             if existing.state is not SeatState.FREED:
                 return self._take_over(existing, session, outlet_of)
-        seat = await self._admitted(session)
+        seat = await self._admitted(session, options)
         self.was_joined = True
         self._take_seat(seat, session, outlet_of)
         try:
@@ -315,21 +316,24 @@ class RoomRunner:
         self.seat_changed(seat.player_id, seat.state)
         self._publish(seat_events.joined(session, self.room))
 
-    def open_agent(self, name: str, brain: Brain, roles: frozenset[str]) -> Player[Any]:
+    def open_agent(self, name: str, brain: Brain, roles: frozenset[str], options: Any) -> Player[Any]:
         """Seat an agent of the room's own."""
         # Those who wait come first.
         self.reservations.offer_seats()
-        return self.agents.open(name, brain, roles)
+        return self.agents.open(name, brain, roles, options)
 
     def check_role(self, session: Session) -> None:
         check_role(self.room.join_role, session.roles, f"a seat in a {self.room.kind}")
 
-    async def _admitted(self, session: Session) -> Seat:
+    async def _admitted(self, session: Session, options: Any) -> Seat:
         """A seat for a newcomer whom the game has approved."""
         # Those who wait come first.
         self.reservations.offer_seats()
         check_open(self.room, session.player_id)
         seat = Seat(session, player_data_type(type(self.room))(), self.handle)
+        if options is None and (kept := self.seats.reservations.get(seat.player_id)) is not None:
+            options = unpacked_options(kept.options)
+        seat.options = checked_options(type(self.room), options, self.limits.options_bytes_max)
         seat.was_reserved = self.seats.use(seat.player_id)
         self.seats.add(seat)
         self.check_empty()
@@ -395,10 +399,11 @@ class RoomRunner:
         session.seat = seat
         session.grace_s = self.room.grace_s
 
-    def restore_seat(self, session: Session, data: PlayerData, saved: SeatRecord) -> None:
+    def restore_seat(self, session: Session, data: PlayerData, options: Any, saved: SeatRecord) -> None:
         """Hold a seat from the store, for its player to return to, or for the room to open its agent again."""
         seat = Seat(session, data, self.handle, saved.number, agent=saved.agent)
         seat.shown_name = saved.name
+        seat.options = options
         self.seats.add(seat)
         seat.happened(SeatStep.TAKEN)
         seat.happened(SeatStep.DROPPED)

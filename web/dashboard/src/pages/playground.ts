@@ -4,6 +4,7 @@ import { get, type KindInfo, type RoomInfo, type Settings } from "../api";
 import type { Page } from "../page";
 import { field, reasonOf } from "../ui/dialog";
 import { fill, h } from "../ui/dom";
+import { MessageForm } from "../ui/form";
 import { card, heading, loading, nothing } from "../ui/parts";
 import { TestPlayer } from "./test_player";
 
@@ -46,11 +47,22 @@ function drawForm(settings: Settings, kinds: KindInfo[], rooms: RoomInfo[], room
   scheme.value = settings.auth.includes("guest") ? "guest" : (settings.auth[0] ?? "");
   const credential = h("input", { type: "password", autocomplete: "off" });
   const credentialField = field("Credential", credential, "The credential for this scheme; empty: a new player.");
+  const name = h("input", { maxlength: 64, autocomplete: "off" });
+  const options = h("div", null);
+  let optionsForm: MessageForm | null = null;
+  const showOptions = (): void => {
+    const [how = "", ...rest] = where.value.split(" ");
+    const kind = how === "room" ? rooms.find((each) => each.id === rest[0])?.kind : rest.join(" ");
+    const schema = kinds.find((each) => each.kind === kind)?.options ?? null;
+    optionsForm = schema === null ? null : new MessageForm(schema);
+    fill(options, optionsForm === null ? null : [h("h3", null, "Options"), optionsForm.element]);
+  };
   const problem = h("p", { class: "problem", role: "alert" });
   const button = h("button", { type: "submit", class: "primary" }, "Join as a test player");
   const showFields = (): void => {
     idField.hidden = where.value !== "id";
     credentialField.hidden = scheme.value === "guest";
+    showOptions();
   };
   showFields();
   const join = async (event: Event): Promise<void> => {
@@ -68,6 +80,8 @@ function drawForm(settings: Settings, kinds: KindInfo[], rooms: RoomInfo[], room
         auth: { scheme: scheme.value, credential: credential.value },
         how,
         target: how === "id" ? byId.value.trim() : rest.join(" "),
+        name: name.value.trim(),
+        options: optionsForm?.value(),
         kinds,
         gone: () => showHint(),
       });
@@ -86,6 +100,8 @@ function drawForm(settings: Settings, kinds: KindInfo[], rooms: RoomInfo[], room
     idField,
     settings.auth.length > 1 && field("Authentication", scheme),
     credentialField,
+    field("Display name", name, "Empty: the player has none."),
+    options,
     problem,
     button,
     h(

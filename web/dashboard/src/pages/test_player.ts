@@ -7,7 +7,7 @@ import { attempt, reasonOf, say } from "../ui/dialog";
 import { type Child, fill, h } from "../ui/dom";
 import { MessageForm } from "../ui/form";
 import { milliseconds, words } from "../ui/format";
-import { badge, roomLink, sessionLink } from "../ui/parts";
+import { badge, playerName, roomLink, sessionLink } from "../ui/parts";
 import { Lines } from "../ui/traffic";
 
 const OFFLINE_S = 5;
@@ -19,6 +19,10 @@ export interface TestPlayerOptions {
   /** kind: any seat of it; new: a new room of it; room, id: this room. */
   how: string;
   target: string;
+  /** The display name; empty: none. */
+  name: string;
+  /** What to join with, if the room asks for something. */
+  options: Record<string, unknown> | undefined;
   kinds: KindInfo[];
   gone: () => void;
 }
@@ -41,6 +45,7 @@ export class TestPlayer {
     const auth = options.auth.credential === "" && options.auth.scheme === "guest" ? {} : { auth: options.auth };
     const session = await connect(options.url, {
       ...auth,
+      ...(options.name !== "" && { name: options.name }),
       storage: null,
       WebSocket: socketsOf(network),
     });
@@ -64,7 +69,7 @@ export class TestPlayer {
       h(
         "header",
         { class: "heading" },
-        h("h2", null, session.playerId, " ", this.status, " ", this.latency),
+        h("h2", null, playerName(session.playerId, session.name), " ", this.status, " ", this.latency),
         h(
           "div",
           { class: "buttons" },
@@ -210,15 +215,16 @@ export class TestPlayer {
   }
 }
 
-async function seat(session: ClientSession, { how, target }: TestPlayerOptions): Promise<ClientRoom> {
+async function seat(session: ClientSession, { how, target, options }: TestPlayerOptions): Promise<ClientRoom> {
+  const given = options === undefined ? {} : { options };
   switch (how) {
     case "kind":
-      return session.joinOrCreate(target);
+      return session.joinOrCreate(target, given);
     case "new":
-      return session.join((await session.create(target)).id);
+      return session.join((await session.create(target)).id, given);
     default:
       // Codes are shorter than any id.
-      return session.join(target.length <= CODE_CHARS_MAX ? { code: target } : target);
+      return session.join(target.length <= CODE_CHARS_MAX ? { code: target } : target, given);
   }
 }
 
