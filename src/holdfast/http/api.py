@@ -73,7 +73,8 @@ class Scope(Enum):
     ROOMS = "rooms"
     """Create, change and end rooms; reserve seats; start and stop placements."""
     ADMIN = "admin"
-    """Kick players, end sessions, ban and sign out: whatever takes something from a player. Accounts and tickets."""
+    """Kick players, end and limit sessions, ban, sign out, change roles: whatever gives a player something or takes it.
+    Accounts and tickets."""
 
     def includes(self, other: "Scope") -> bool:
         """Whether a key with this scope may do what the other allows."""

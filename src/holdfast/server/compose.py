@@ -330,7 +330,6 @@ class ServerParts:
             lifecycle=self.lifecycle,
             stored=self.stored,
             limiter=self.connection_limiter,
-            apply_roles=self.access.roles.apply,
         )
         self.placements = Placements(
             self.clock.loop,
@@ -437,7 +436,7 @@ class ServerParts:
 
     def _order_listeners(self) -> None:
         lifecycle, rooms, connections = self.lifecycle, self.rooms, self.connections
-        lifecycle.on_add += [self.access.roles.apply]
+        lifecycle.on_prove += [self.access.roles.apply]
         self.access.roles.on_change += [self.session_limiter.apply]
         lifecycle.graces.may_end = lambda session: not self.stored.is_stuck(session)
         lifecycle.on_drop += [self.requests.dropped]

@@ -80,8 +80,8 @@ class SessionLifecycle:
         )
         # One object for all sessions: reading `self.end_session` makes a new one each time.
         self._ends = self.end_session
-        self.on_add: list[Callable[[Session], None]] = []
-        """A session begins or is restored: nobody has seen it yet."""
+        self.on_prove: list[Callable[[Session], None]] = []
+        """The roles of a session were proven: it begins, is restored, or its player has an account now."""
         self.sends: Callable[[Session, Message], bool] | None = None
         """How `Session.send` is carried out."""
         self.on_drop: list[Callable[[Session], None]] = []
@@ -98,10 +98,15 @@ class SessionLifecycle:
     def add(self, session: Session, *, by_player: bool = True) -> None:
         """A session begins, or is restored; `by_player` if it can be found by its player."""
         session.ends = self._ends
-        for heard in self.on_add:
-            heard(session)
         session.sends = self.sends
+        self.prove(session, session.proven_roles)
         self.registry.add(session, by_player=by_player)
+
+    def prove(self, session: Session, roles: frozenset[str]) -> None:
+        """The session's authenticator, or the game that opened the agent, says that it has these roles."""
+        session.proven_roles = roles
+        for heard in self.on_prove:
+            heard(session)
 
     # Connections
 

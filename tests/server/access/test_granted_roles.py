@@ -2,11 +2,24 @@
 
 import asyncio
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import pytest
 
-from holdfast import Auth, Invalid, MessageRefused, NotAllowed, NotFound, PlayerData, Room, Storage, Throttled
+from holdfast import (
+    Auth,
+    Invalid,
+    MessageRefused,
+    NotAllowed,
+    NotFound,
+    Player,
+    PlayerData,
+    Room,
+    RoomAgent,
+    Storage,
+    Throttled,
+)
 from holdfast.events import RoleGranted, RoleRevoked
 from holdfast.identity import Guest, Password
 from holdfast.schemas.events import Authenticated
@@ -262,3 +275,34 @@ async def test_a_handler_may_wait_until_a_role_is_saved() -> None:
         async with asyncio.timeout(60.0):
             while not roles(server, ada.welcome.session):
                 await a_moment()
+
+
+@in_virtual_time
+async def test_agents_of_a_room_are_granted_roles_by_their_id_and_keep_them_when_they_are_opened_again() -> None:
+    class Stage(Room[PlayerData]):
+        kind = "hall"
+        grace_s = 600.0
+
+        def on_join(self, player: Player[PlayerData]) -> None:
+            if not player.is_agent:
+                self.open_agent("bot", self.play, roles=["npc"])
+
+        async def play(self, agent: RoomAgent[PlayerData]) -> None:
+            await agent.receive()
+
+    async with serving(Stage) as server:
+        await seated(server, "ada")
+        room = next(iter(server.rooms))
+        assert isinstance(room, Stage)
+        await a_moment()
+        (bot,) = (player for player in room.players if player.is_agent)
+
+        await server.operate.players.grant("agent:bot", "gm")
+
+        assert bot.roles == {"gm", "npc"}
+        bot.session.disconnect()
+        await a_moment()
+        await server.operate.players.revoke("agent:bot", "npc")
+        server.machine.call(partial(room.open_agent, roles=["npc", "vip"]), "bot", room.play)
+        await a_moment()
+        assert bot.roles == {"gm", "vip"}

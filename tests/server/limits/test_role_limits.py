@@ -6,13 +6,13 @@ from typing import Any
 
 import pytest
 
-from holdfast import Invalid, Reason, RoleLimits
+from holdfast import Invalid, Reason, RoleLimits, Throttled
 from holdfast.core.limits import MIB
 from holdfast.identity import Approach, Identity
 from holdfast.schemas.frames import Close, Welcome
 from holdfast.testing import FaultyStore, Named
 from tests.server.durability.bench import in_virtual_time, until
-from tests.server.limits.street import Guest, Hall, Town, later, patient
+from tests.server.limits.street import Guest, Hall, Say, Town, later, patient
 from tests.server.limits.test_flooding import FEW, acknowledged, refusals
 
 GM = RoleLimits(messages_burst=1000, messages_per_s=1000.0)
@@ -183,6 +183,51 @@ async def test_a_game_changes_the_limits_of_a_session_itself() -> None:
         for _ in range(3):
             await ada.client.request("search")
         assert ("requests_per_s", "warned") in server.limits_told()
+
+
+# Agents
+
+
+@in_virtual_time
+async def test_agents_have_no_limits_unless_their_role_or_one_of_theirs_has() -> None:
+    by_role = {"agent": RoleLimits(messages_burst=3, messages_per_s=1.0, idle_s=1.0), "fast": GM}
+    async with town(**TIGHT, by_role=by_role) as server, town(**TIGHT) as other:
+        room, free = await server.create_room("hall"), await other.create_room("hall")
+        slow = await server.open_agent("slow").join(room.id)
+        quick = await server.open_agent("quick", roles=["fast"]).join(room.id)
+        unlimited = await other.open_agent("slow").join(free.id)
+
+        for number in range(3):
+            await slow.send(Say(number))
+        with pytest.raises(Throttled, match="this agent sends too many messages at once"):
+            await slow.send(Say(3))
+        for number in range(100):
+            await quick.send(Say(number))
+            await unlimited.send(Say(number))
+
+        # An agent is never idle: nobody has to come back for it.
+        await later(60.0)
+        await slow.send(Say(4))
+
+
+@in_virtual_time
+async def test_a_session_of_an_agent_is_limited_like_any_other_also_after_it_was_away() -> None:
+    async with town() as server:
+        room = await server.create_room("hall")
+        agent = server.open_agent("bot")
+        seat = await agent.join(room.id)
+
+        agent.session.limit(messages_burst=2, messages_per_s=0.01)
+        agent.session.disconnect()
+        agent.resume()
+        await seat.send(Say(1))
+        await seat.send(Say(2))
+        with pytest.raises(Throttled):
+            await seat.send(Say(3))
+        agent.session.limit(messages_burst=None, messages_per_s=None)
+
+        for number in range(50):
+            await seat.send(Say(number))
 
 
 # Idle and age

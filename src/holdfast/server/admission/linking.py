@@ -7,7 +7,7 @@ of the resume brings a newer one.
 """
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from holdfast.core.errors import Conflict, Invalid, NotAllowed, NotFound, Throttled
 from holdfast.core.reasons import Reason
@@ -45,7 +45,6 @@ class Linking:
         lifecycle: SessionLifecycle,
         stored: StoredSessions,
         limiter: ConnectionLimiter,
-        apply_roles: Callable[[Session], None],
     ) -> None:
         self._limits = context.limits
         self._random = context.random
@@ -54,7 +53,6 @@ class Linking:
         self._lifecycle = lifecycle
         self._stored = stored
         self._limiter = limiter
-        self._apply_roles = apply_roles
 
     async def link(self, session: Session, request: LinkAccount) -> LinkInfo:
         """Let a credential prove the session's player from now on."""
@@ -72,9 +70,8 @@ class Linking:
             raise Conflict("this session has ended")
         if identity.player_id != session.player_id:
             raise RuntimeError(f"the authenticator of {request.scheme!r} linked another player than it was asked to")
-        session.proven_roles = identity.roles
         session.account = identity.account
-        self._apply_roles(session)
+        self._lifecycle.prove(session, identity.roles)
         roles = sorted(session.roles)
         self._publish(
             Authenticated(

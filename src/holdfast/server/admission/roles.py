@@ -14,6 +14,7 @@ from holdfast.core.session import Session
 from holdfast.identity.port import ROLE_CHARS_MAX, ROLES_MAX, are_roles
 from holdfast.logs import get_logger
 from holdfast.schemas.events import RoleGranted, RoleRevoked
+from holdfast.schemas.player import AGENT_PREFIX
 from holdfast.schemas.projection import project
 from holdfast.schemas.role import RoleInfo, RolePage, RoleRecord
 from holdfast.server.admission.access_records import AccessRecords
@@ -51,7 +52,7 @@ class Roles:
         return proven if changes is None else proven.union(changes.granted).difference(changes.revoked)
 
     def apply(self, session: Session) -> None:
-        """Give a session its roles: it begins, was restored, or its player has an account now."""
+        """Give a session its roles: they were proven, or operators have changed them."""
         session.roles = self.of(session.player_id, session.proven_roles)
         for heard in self.on_change:
             heard(session)
@@ -113,5 +114,8 @@ class Roles:
             return
         stored = encode(project(changes, RoleRecord)) if is_changed else None
         self._records.want(key_for("roles/", player_id), stored)
-        for session in self._sessions.of_player(player_id):
-            self.apply(session)
+        # Agents of different rooms may have the same id: they are not found by it.
+        sessions = self._sessions if player_id.startswith(AGENT_PREFIX) else self._sessions.of_player(player_id)
+        for session in sessions:
+            if session.player_id == player_id:
+                self.apply(session)

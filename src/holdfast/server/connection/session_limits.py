@@ -10,7 +10,11 @@ from weakref import WeakValueDictionary
 from holdfast.core.limits import Limits, RoleLimits, most_generous
 from holdfast.core.rates import Rates
 from holdfast.core.session import Session
+from holdfast.schemas.player import AGENT_PREFIX
 from holdfast.server.context import Clock
+
+AGENT_ROLE = "agent"
+"""In `Limits.by_role`: agents, whatever their roles."""
 
 
 class SessionLimiter:
@@ -44,7 +48,7 @@ class SessionLimiter:
     def apply(self, session: Session) -> None:
         """The session begins or is restored, or its roles or its own limits have changed."""
         session.limited = self._changed
-        special = self._of_roles(session.roles)
+        special = self._of_roles(_roles_of(session))
         if session.own_limits is not None:
             special = replace(special, **session.own_limits.values())
         rates = self._rates(special)
@@ -76,3 +80,8 @@ class SessionLimiter:
 
 
 _NONE = RoleLimits()
+
+
+def _roles_of(session: Session) -> Collection[str]:
+    """The roles of a session, and that of an agent, which is a role for limits alone."""
+    return {*session.roles, AGENT_ROLE} if session.player_id.startswith(AGENT_PREFIX) else session.roles

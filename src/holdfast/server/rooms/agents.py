@@ -316,7 +316,7 @@ class RoomAgents:
         if former is not None and former.task is not None:
             former.task.cancel()
         life = self._new_life(seat, brain)
-        session.roles = roles
+        self._services.lifecycle.prove(session, roles)
         away_s = now - session.dropped_at if session.dropped_at is not None else 0.0
         connection = self._attach(session)
         session.resumes += 1

@@ -11,8 +11,9 @@ from holdfast.core.errors import Failed, Invalid, NotAllowed, NotFound, Refused,
 from holdfast.core.handlers import Handler, bounded
 from holdfast.core.messages import ASK, Message, MessageAnswered, MessageRefused, RoomUpdated
 from holdfast.core.outlet import Backlog, Outlet, Waiting
+from holdfast.core.rates import Flood, Rates
 from holdfast.core.room import Room, room_handlers
-from holdfast.core.session import Seat, SeatState
+from holdfast.core.session import Seat, SeatState, Session
 from holdfast.schemas.frames import Data, Latest, Name, sentence
 from holdfast.server.rooms.entry import RoomEntry
 from holdfast.server.rooms.services import RoomServices
@@ -186,8 +187,19 @@ class Delivery:
             raise Invalid(f"{message.wire_name!r} is handled as {handler.message_type.__qualname__}")
         if len(self._turns) >= self._limits.turns_waiting_max:
             raise Throttled("the room has too many turns waiting")
+        if seat.session.rates is not None and not self._may_send(seat.session, seat.session.rates):
+            raise Throttled("this agent sends too many messages at once: raise the messages_per_s of its role")
         args = (self._room, seat.player, message)
         self._turns.take(handler.method, args, self._applied, (seat, seat.outlet, 0, message.wire_name, 0))
+
+    def _may_send(self, session: Session, rates: Rates) -> bool:
+        """Whether an agent with special limits may send a message now: agents have no others."""
+        special = rates.special
+        if special is None or (special.messages_per_s is None and special.messages_burst is None):
+            return True
+        if session.flood is None:
+            session.flood = Flood(rates)
+        return session.flood.messages.take(self._now())
 
     def _unknown(self, name: str) -> NotFound:
         return NotFound(f"a {self._room.kind} has no handler for {name!r}")
