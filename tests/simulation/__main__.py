@@ -65,6 +65,7 @@ def print_summary(results: list[Result], failures: list[Result], elapsed_s: floa
     print(f"\n{len(results)} seeds, {virtual_s:,.0f} virtual seconds in {elapsed_s:.1f} s, {len(failures)} failed")
     for title, names in (
         ("checked", ("messages up", "messages down", "samples", "asks answered", "asks refused", "asks reset")),
+        ("to sessions", ("cries", "messages to sessions", "gaps in messages to sessions")),
         ("sessions", ("drops", "resumed", "resynced", "reset", "replayed", "doubles ignored", "streams overflowed")),
         ("takeovers", ("takeovers", "takeovers: clone", "takeovers: second session")),
         ("programs", ("crashes", "suspends", "byes", "slow readers", "retired tokens presented", "robberies")),

@@ -189,7 +189,7 @@ class Auditor:
         record = decode_session(value)
         self.tokens.setdefault(session_id, set()).update({record.token, record.next_token})
         self.opened[session_id] = max(self.opened.get(session_id, 0), record.channels_opened)
-        for channel in record.closing:
+        for channel in (*record.closing, *([record.inbox] if record.inbox is not None else [])):
             self._check_channel(session_id, channel)
 
     def _check_channel(self, session_id: str, channel: ChannelRecord) -> None:

@@ -15,11 +15,11 @@ from typing import Any, ClassVar
 
 from msgspec import Struct, field
 
-from holdfast import Parts, Player, PlayerData, Reason, Refused, Room, RoomAgent, on
+from holdfast import Parts, Player, PlayerData, Reason, Refused, Room, RoomAgent, Session, on
 from holdfast.server.rooms.splitmix64 import SplitMix64
 from tests.simulation.checker import Checker, Op
 from tests.simulation.options import Options
-from tests.simulation.view import Append, Done, Entered, Note, Shown, Told, View
+from tests.simulation.view import Append, Done, Entered, Letter, Note, Shown, Told, View
 
 OWN = Op("", 0)
 """What a room writes down by itself."""
@@ -96,6 +96,8 @@ class Board(Struct):
     """The number of everybody's seat."""
     counts: Parts[int] = field(default_factory=Parts)
     """How often everybody wrote."""
+    letters: dict[str, int] = {}
+    """How many letters were sent to each session."""
 
 
 class Game:
@@ -108,6 +110,10 @@ class Game:
         self.pace = Random(f"{options.seed}/pace")
         self.naps = Random(f"{options.seed}/naps")
         self.is_quiet = False
+        self.life: Life | None = None
+        """The present one."""
+        self.sessions: Callable[[], list[Session]] = list
+        """Those on the present server."""
         self.rooms: dict[str, Ledger] = {}
         """Where each room is now: the last server that began it, or brought it back."""
         self.strays: set[str] = set()
@@ -267,7 +273,21 @@ class Ledger(Room[Mark]):
         self.tell(player, op, at)
         self.enter(at, op, message.ballast)
         self.grant(player, op, message.wish)
+        self.post(player, op, at)
         return Done(self.id, at, *op)
+
+    def post(self, player: Player[Mark], op: Op, at: int) -> None:
+        """Send letters of some entries: to the session of the player, and to one of any other, wherever it is."""
+        if self.is_ghost or self.life is not self.game.life:
+            return
+        sessions = [player.session] if op.n % 3 == 0 else []
+        if op.n % 4 == 0:
+            others = self.game.sessions()
+            sessions.append(others[op.n % len(others)])
+        for session in sessions:
+            number = self.state.letters.get(session.id, 0)
+            if session.send(Letter(number, self.id, at, op.process, op.n)):
+                self.state.letters[session.id] = number + 1
 
     def write(self, op: Op, player_id: str, what: str) -> int:
         """Put a line into the log: its number."""

@@ -5,6 +5,7 @@ from tests.simulation import (
     channel_mutants,
     commit_mutants,
     link_mutants,
+    mail_mutants,
     recovery_mutants,
     session_mutants,
 )
@@ -20,6 +21,7 @@ __all__ = [
     "channel_mutants",
     "commit_mutants",
     "link_mutants",
+    "mail_mutants",
     "recovery_mutants",
     "session_mutants",
 ]

@@ -21,7 +21,7 @@ from holdfast import (
 )
 from tests.saved_sessions import storage_of, suspended
 from tests.simulation.checker import Op, Stream
-from tests.simulation.view import MESSAGES, Append, Done, View
+from tests.simulation.view import MESSAGES, Append, Done, Mail, View
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -41,6 +41,7 @@ class Memory:
     may_be_forgotten: bool
     # How often its store had been rolled back.
     rollbacks: int
+    mail: Mail
 
 
 @dataclass(slots=True, eq=False)
@@ -108,6 +109,9 @@ class Process:
         # How often our room had come back from a checkpoint when we last heard of it.
         self._rewinds = 0
         self.retired: list[Memory] = []
+        self.mail = memory.mail.copy(self.label) if memory is not None else Mail(self.label)
+        self._mail_reader: asyncio.Task[None] | None = None
+        self._mail_in_hand: Message | None = None
         world.processes.append(self)
 
     @property
@@ -138,7 +142,23 @@ class Process:
         assert session.outcome is not None
         self.checker.note(self.label, "is", session.id)
         self._resumed(session.outcome)
+        self._mail_reader = self.world.start(self._read_mail(session))
         self.sit()
+
+    async def _read_mail(self, session: ClientSession) -> None:
+        try:
+            while True:
+                self._deal_with_mail()
+                self._mail_in_hand = await session.receive()
+                if self.pause_s:
+                    await asyncio.sleep(self.pause_s)
+        except SessionEnded as error:
+            self.ended(error)
+
+    def _deal_with_mail(self) -> None:
+        message, self._mail_in_hand = self._mail_in_hand, None
+        if message is not None:
+            self.mail.heard(message, self.checker)
 
     def ended(self, error: SessionEnded) -> None:
         """The session is over: there must be a cause."""
@@ -158,6 +178,8 @@ class Process:
             each.task.cancel()
         if self.sitting is not None and self.sitting.reader is not None:
             self.sitting.reader.cancel()
+        if self._mail_reader is not None:
+            self._mail_reader.cancel()
         for link in self.dialer.links:
             if not link.is_open:
                 continue
@@ -192,6 +214,9 @@ class Process:
         if self.sitting is not None and self.sitting.reader is not None:
             self.sitting.reader.cancel()
             self._deal_with(self.sitting)
+        if self._mail_reader is not None:
+            self._mail_reader.cancel()
+            self._deal_with_mail()
         memory = self.remember()
         state = await suspended(self.session)
         self.kill(silently=False)
@@ -366,6 +391,7 @@ class Process:
             self.world.falls,
             self._may_be_forgotten,
             self.checker.rollbacks,
+            self.mail.copy(),
         )
         return self.memory
 
@@ -390,6 +416,9 @@ class Process:
             self._check_reset(outcome.reason)
         if self.sitting is not None:
             self._restarted(self.sitting)
+        if outcome.kind == "reset" or outcome.reason == "rolled_back":
+            # The messages to this session are others, or there may be fewer than were read.
+            self.mail.lost()
         # A server that was replaced and does not know it welcomes whom the present one knows nothing of.
         self._may_be_forgotten = self.dialer.link.server is not self.world.server.machine
         self._check_age(outcome)

@@ -27,6 +27,8 @@ class Told:
     generations: dict[int, int] = field(default_factory=dict)
     # The channels of rooms that are saved with every commit.
     gated: set[int] = field(default_factory=set)
+    # The session's own channel.
+    own: int = 0
 
 
 class Tap:
@@ -68,12 +70,25 @@ class Tap:
     def _welcome(self, link: Link, frame: Welcome) -> None:
         told = self._told[link] = Told(frame.session, hashlib.sha256(frame.token.encode()).digest())
         for info in frame.channels:
+            if info.purpose == "session":
+                self._own_opened(told, info.channel, info.generation)
+                continue
             self._opened(told, info.channel, info.generation, info.room, info.kind)
             self._ack(told, info.channel, info.applied)
         if frame.session in self._auditor.tokens:
             self._check_token(told)
 
+    def _own_opened(self, told: Told, channel: int, generation: int) -> None:
+        told.own = channel
+        told.generations[channel] = generation
+        if told.session in self._auditor.tokens:
+            is_saved = channel <= self._auditor.opened.get(told.session, 0)
+            self._expect("I6", is_saved, f"{told.session} heard of its own channel before it was saved")
+
     def _seat(self, told: Told, frame: SeatFrame) -> None:
+        if frame.purpose == "session":
+            self._own_opened(told, frame.channel, frame.generation)
+            return
         self._opened(told, frame.channel, frame.generation, frame.room, frame.kind)
         if self._durability[frame.kind] != "memory":
             self._check_token(told)
@@ -95,7 +110,8 @@ class Tap:
         self._expect("I6", is_saved, f"{told.session} was given a token before it was saved")
 
     def _data(self, told: Told, frame: Data) -> None:
-        if frame.channel not in told.gated:
+        is_own = frame.channel == told.own and told.session in self._auditor.tokens
+        if frame.channel not in told.gated and not is_own:
             return
         said = self._auditor.said.get((told.session, frame.channel, told.generations[frame.channel]), {})
         saved = said.get(frame.seq)

@@ -59,7 +59,68 @@ class Entered(Message):
     ballast: str
 
 
-MESSAGES = (Shown, Told, Entered, Done)
+class Letter(Message):
+    """A word of a room to a session, wherever it is: the room numbers those to each session. It tells of entry `at`."""
+
+    number: int
+    room: str
+    at: int
+    process: str
+    n: int
+
+
+class Cry(Message):
+    """A word to every session on the server, numbered in each of its lives."""
+
+    life: int
+    number: int
+
+
+MESSAGES = (Shown, Told, Entered, Done, Letter, Cry)
+
+
+@dataclass(slots=True)
+class Mail:
+    """What a client knows of the messages to its session."""
+
+    process: str
+    # By room, the number of the next letter.
+    next: dict[str, int] = field(default_factory=dict)
+    # The last cry.
+    cry: Cry | None = None
+    # Whether a gap was declared: numbers that are not known may be any.
+    has_gap: bool = False
+
+    def copy(self, process: str = "") -> "Mail":
+        """The same, to be saved or gone on with."""
+        return replace(self, next=dict(self.next), process=process or self.process)
+
+    def lost(self) -> None:
+        """A gap was declared."""
+        self.next.clear()
+        self.cry = None
+        self.has_gap = True
+
+    def heard(self, message: Message, checker: Checker) -> None:
+        """The next message to the session, in the order the application sees it."""
+        checker.note(self.process, "got", message)
+        checker.count("messages to sessions")
+        match message:
+            case Letter(number, room, at, by, n):
+                known = self.next.get(room)
+                in_order = number == (known or 0) or (known is None and self.has_gap) or room in checker.rewinds
+                checker.expect("I1", in_order, f"{self.process} got {message} after {known}")
+                checker.saw(room, at, Op(by, n))
+                self.next[room] = number + 1
+            case Cry(life, number):
+                is_next = self.cry is None or self.cry.life != life or number == self.cry.number + 1
+                checker.expect("I1", is_next, f"{self.process} heard {message} after {self.cry}")
+                self.cry = message
+            case Resynced():
+                checker.count("gaps in messages to sessions")
+                self.lost()
+            case _:
+                checker.fail("I1", f"{self.process} got {message!r}, which nobody sends to sessions")
 
 
 @dataclass(slots=True)

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Coroutine
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import count
 from random import Random
 from typing import Any
 
@@ -25,9 +26,10 @@ from tests.simulation.player import Actor
 from tests.simulation.power import Power
 from tests.simulation.process import Process
 from tests.simulation.tap import Tap, TappedNetwork
-from tests.simulation.view import View
+from tests.simulation.view import Cry, View
 
 SAMPLE_S = 0.2
+CRY_S = 0.4
 AFTERMATH_S = 5.0
 # What remains to be done when the faults are over: to notice the last one, to wait for the next attempt (15 s at
 # most), to sign in anew and to answer.
@@ -89,6 +91,7 @@ class World:
         self.options = options
         self.checker = Checker(loop.time, ignored=ignored)
         self.game = Game(self.checker, options)
+        self.game.sessions = lambda: list(self.server.sessions)
         self.network = TappedNetwork(options, Random(f"{options.seed}/network"))
         self.disk = Disk()
         self.server: MortalServer
@@ -125,6 +128,7 @@ class World:
         """Start a server, the first one or the next."""
         life = Life(len(self.lives), self.now())
         self.lives.append(life)
+        self.game.life = life
         self.kinds = rooms(self.game, life)
         self.server = MortalServer(
             self.kinds,
@@ -245,6 +249,7 @@ class World:
         power = Power(self) if self.options.store is not None else None
         if power is not None:
             trouble.append(self.start(power.run()))
+        trouble.append(self.start(self._cry()))
         sampler = self.start(self._sample())
         await asyncio.gather(*(actor.live(self.options.steps) for actor in self.actors))
         for task in trouble:
@@ -273,6 +278,14 @@ class World:
         while True:
             sample(self)
             await asyncio.sleep(SAMPLE_S)
+
+    async def _cry(self) -> None:
+        """Speak to everybody, now and then."""
+        for number in count():
+            await asyncio.sleep(CRY_S)
+            if self.is_up:
+                self.checker.count("cries")
+                self.server.broadcast(Cry(self.lives[-1].number, number))
 
     async def _settle(self, actor: Actor) -> None:
         try:
@@ -303,6 +316,16 @@ class World:
         self.checker.expect("I12", not view.is_blind, f"{process.label} was resynced and never shown the state")
         self.checker.expect("I10", not view.awaited, f"{process.label} still awaits {list(view.awaited)}")
         self.checker.expect("I10", not process.asking, f"{process.label} still asks {list(process.asking)}")
+        self._check_mail(process)
+
+    def _check_mail(self, process: Process) -> None:
+        """What was sent to a session has arrived to its end."""
+        mail = process.mail
+        for room in self.server.rooms:
+            assert isinstance(room, Ledger)
+            sent, got = room.state.letters.get(process.session.id, 0), mail.next.get(room.id)
+            is_whole = got == sent or (got is None and (not sent or mail.has_gap)) or room.id in self.checker.rewinds
+            self.checker.expect("I1", is_whole, f"{process.label} got {got} letters of {room.id}, which sent {sent}")
 
     def _check_timers(self) -> None:
         for room in self.server.rooms:

@@ -186,12 +186,13 @@ export class Channels {
       if (this.#finishedOnes.has(info.channel)) continue;
       const channel = this.#open.get(info.channel);
       if (!channel) events.push(...this.#begin(info));
-      else if (info.generation !== channel.generation) {
-        const { generation, applied } = info;
+      // Also if it began anew before we heard of it, where no state says what we missed.
+      const isMissed = !channel && info.purpose === "session" && info.generation > 1;
+      if (isMissed || (channel && info.generation !== channel.generation)) {
+        const { channel: number, generation, applied } = info;
         const accepted = Math.max(applied, info.accepted);
-        events.push(
-          this.#restart(channel, { is: "restarted", channel: channel.number, generation, applied, accepted, reason }),
-        );
+        const restarted = { is: "restarted", channel: number, generation, applied, accepted, reason } as const;
+        events.push(this.#restart(this.seat(number), restarted));
       }
       this.#continue(this.seat(info.channel), info);
     }

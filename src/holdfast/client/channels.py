@@ -201,14 +201,18 @@ class Channels:
         for info in infos:
             if info.channel in self.finished:
                 continue
-            channel = self._open.get(info.channel)
-            if channel is None:
+            # A session's own stream that began anew before we heard of it: no state says what we missed.
+            is_restarted = info.purpose == "session" and info.generation > 1
+            if info.channel in self._open:
+                is_restarted = info.generation != self._open[info.channel].generation
+            else:
                 events += self._begin(info)
-            elif info.generation != channel.generation:
+            channel = self._open[info.channel]
+            if is_restarted:
                 accepted = max(info.applied, info.accepted)
                 restarted = Restarted(info.channel, info.generation, info.applied, accepted, reason)
                 events.append(self._restart(channel, restarted))
-            self._continue(self._open[info.channel], info)
+            self._continue(channel, info)
         return events
 
     def roll_back(self, infos: list[ChannelInfo], reason: str) -> list[SeatEvent]:
