@@ -159,6 +159,19 @@ async def test_a_named_timer_is_replaced_and_cancelled_after_a_crash() -> None:
 
 
 @in_virtual_time
+async def test_a_timer_with_an_argument_that_cannot_be_saved_replaces_nothing() -> None:
+    async with Bench(table(Clockwork)) as bench:
+        ada = await wound(bench, "wave")
+        room = bench.room(ada)
+
+        for call in (room.after, room.every):
+            with pytest.raises(TypeError, match="the timer of tock: timers of a durable room are saved, and object"):
+                call(5.0, room.tock, object(), name="wave")
+
+        assert room.remaining("wave") == pytest.approx(PERIOD_S, abs=0.1)
+
+
+@in_virtual_time
 async def test_a_repeated_call_of_a_method_that_is_gone_is_dropped(caplog: pytest.LogCaptureFixture) -> None:
     async with Bench(table(Clockwork)) as bench:
         ada = await wound(bench, "wave")
