@@ -45,6 +45,16 @@ class Kick(Message):
     reason: str
 
 
+class Measure(Message):
+    """Answered with its length."""
+
+    text: str
+
+
+class Measured(Message):
+    length: int
+
+
 class Slow(Message):
     """Takes its time, so that the room is busy."""
 
@@ -84,6 +94,12 @@ class Echo(Room[PlayerData]):
     def kick(self, player: Player[PlayerData], kick: Kick) -> None:
         player.send(Said("one more thing"))
         player.kick(kick.reason)
+
+    @on
+    def measure(self, player: Player[PlayerData], measure: Measure) -> Measured:
+        if not measure.text:
+            raise Refused("nothing to measure")
+        return Measured(len(measure.text))
 
     @on(Slow)
     async def slow(self, player: Player[PlayerData], slow: Slow) -> None:

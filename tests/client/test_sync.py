@@ -24,6 +24,7 @@ from holdfast import (
     NotSeated,
     Outcome,
     Reason,
+    Refused,
     RoomUpdated,
     Server,
     SessionEnded,
@@ -35,7 +36,7 @@ from holdfast.client.subscriptions import Placement, RoomWatch
 from holdfast.client.sync import Background
 from holdfast.sync import connect
 from holdfast.testing import MemoryStorage
-from tests.client.game import AtOnce, Echo, Kick, Said, Say, Spam, serve, url_of
+from tests.client.game import AtOnce, Echo, Kick, Measure, Measured, Said, Say, Slow, Spam, serve, url_of
 from tests.client.server_thread import ServerThread
 from tests.deadlines import DEADLINE_S
 
@@ -420,6 +421,24 @@ def test_a_call_can_be_begun_and_looked_at_later(url: str) -> None:
         assert [number.result(DEADLINE_S) for number in numbers] == list(range(1, 21))
         with pytest.raises(NotFound):
             session.later(session.join, "nowhere").result(DEADLINE_S)
+
+
+def test_an_ask_is_answered_at_once_or_later(url: str) -> None:
+    with connect(url, messages=[Measured]) as session:
+        room = session.join_or_create("echo")
+        told: list[Any] = []
+
+        assert room.ask(Measure("four")) == Measured(4)
+        with pytest.raises(Refused, match="nothing to measure"):
+            room.ask(Measure(""))
+        with pytest.raises(TimeoutError, match="no answer to 'slow' within"):
+            room.ask(Slow(0.2), timeout_s=0.01)
+        asking = session.later(room.ask, Measure("seven!!"))
+        asking.add_done_callback(lambda done: told.append(done.result()))
+
+        assert asking.result(DEADLINE_S) == Measured(7)
+        room.poll()
+        assert told == [Measured(7)]
 
 
 def test_a_call_that_was_begun_can_be_cancelled(url: str) -> None:

@@ -1,11 +1,12 @@
 """`@on(Move)`: which method handles which message, and what a mistake is answered with."""
 
-from typing import Any, ClassVar
+from types import NoneType
+from typing import Any, ClassVar, Optional
 
 import pytest
 
 from holdfast.core.codec import CODECS, Codec
-from holdfast.core.handlers import handlers_of, on
+from holdfast.core.handlers import answers_of, handlers_of, on
 from holdfast.core.messages import Message, MessageRefused, SeatLeft
 from holdfast.core.room import Room, room_handlers
 from holdfast.core.session import Player
@@ -145,6 +146,77 @@ def _reserved(self: Any, player: Any, left: SeatLeft) -> None: ...
 def test_an_annotation_that_names_no_message_is_refused_when_the_class_is_made(method: Any, error: str) -> None:
     with pytest.raises(TypeError, match=error):
         type("Arena", (Room,), {"moved": on(method)})
+
+
+# Answers
+
+
+class Moved(Message):
+    x: float
+
+
+class Stopped(Message):
+    pass
+
+
+def _one(self: Any, player: Any, move: Move) -> Moved:
+    return Moved(1.0)
+
+
+async def _async(self: Any, player: Any, move: Move) -> Moved:
+    return Moved(1.0)
+
+
+def _perhaps(self: Any, player: Any, move: Move) -> Moved | None: ...
+
+
+def _optional(self: Any, player: Any, move: Move) -> Optional[Moved]: ...  # noqa: UP045 - people write this
+
+
+def _either_one(self: Any, player: Any, move: Move) -> "Moved | Stopped":
+    return Stopped()
+
+
+def _nothing(self: Any, player: Any, move: Move) -> None: ...
+
+
+def _anything(self: Any, player: Any, move: Move) -> Any: ...
+
+
+def _some_message(self: Any, player: Any, move: Move) -> Message:
+    return Stopped()
+
+
+def _number(self: Any, player: Any, move: Move) -> int:
+    return 1
+
+
+def _number_or_message(self: Any, player: Any, move: Move) -> int | Moved:
+    return 1
+
+
+def _unresolved(self: Any, player: Any, move: Move) -> "Nowhere": ...  # type: ignore[name-defined]  # noqa: F821 - as it says
+
+
+def _unsaid(self, player, move: Move): ...  # type: ignore[no-untyped-def]
+
+
+@every_case(
+    "method, answers",
+    [
+        (_one, {Moved}),
+        (_async, {Moved}),
+        (_perhaps, {Moved, NoneType}),
+        (_optional, {Moved, NoneType}),
+        (_either_one, {Moved, Stopped}),
+        *((method, set()) for method in (_nothing, _anything, _some_message, _number, _number_or_message)),
+        *((method, set()) for method in (_unresolved, _unsaid)),
+    ],
+)
+def test_a_handler_answers_with_what_its_annotation_returns(method: Any, answers: set[type]) -> None:
+    room: Any = type("Arena", (Room,), {"moved": on(Move)(method)})
+
+    assert set(answers_of(room, room_handlers(room)["move"])) == answers
 
 
 # Inheritance

@@ -17,7 +17,7 @@ from holdfast.core.backoff import FIRST_S, LONG_OUTAGE_S, LONGEST_S, STRETCH_MAX
 from holdfast.core.channel import MESSAGE_OVERHEAD_BYTES
 from holdfast.core.codec import CODECS, JSON
 from holdfast.core.errors import Refused
-from holdfast.core.messages import Announcement, HostChanged, MessageRefused, RoomUpdated, SeatLeft
+from holdfast.core.messages import Announcement, HostChanged, MessageAnswered, MessageRefused, RoomUpdated, SeatLeft
 from holdfast.core.reasons import CLOSE_CODES, Advice, Reason, advice
 from holdfast.schemas.account import LinkInfo
 from holdfast.schemas.frames import (
@@ -52,7 +52,8 @@ FRAMES = {frame.name: frame for frame in (*get_args(FromClient), *get_args(FromS
 PARTS = (Auth, Resume, Position, Outcome, Terms, ChannelInfo, RequestProblem, PlacedPlayer)
 ANSWERS = (RoomInfo, RoomPage, ReservationInfo, WaitInfo, PlacementInfo, LinkInfo)
 OBJECTS = {each.__name__: each for each in (*PARTS, *ANSWERS)}
-MESSAGES = {each.wire_name: each for each in (MessageRefused, SeatLeft, RoomUpdated, HostChanged, Announcement)}
+_MESSAGES = (MessageRefused, MessageAnswered, SeatLeft, RoomUpdated, HostChanged, Announcement)
+MESSAGES = {each.wire_name: each for each in _MESSAGES}
 ARGUMENTS = REQUESTS
 STRUCTS: dict[str, type[msgspec.Struct]] = {**FRAMES, **OBJECTS, **MESSAGES, **ARGUMENTS}
 

@@ -53,6 +53,28 @@ def everything(text: PacketText) -> bytes:
 
 
 @BOTH
+def test_an_ask_and_its_answer_show_the_messages_in_them_and_no_secret(codec: Codec) -> None:
+    def frame(name: str, body: Any) -> bytes:
+        return codec.payload(Data(1, 7, 3, name, Raw(codec.encode(body))))
+
+    asked = read(codec, frame("holdfast.ask", ["login", {"name": "ada", "password": SECRET}]))
+    answer = {"seq": 7, "type": "welcome", "body": {"hp": 3, "token": SECRET}}
+    answered = read(codec, frame("holdfast.answer", answer), out=True)
+    nameless = read(codec, frame("holdfast.ask", ["login", ["ada", SECRET]]))
+    nameless_answer = read(
+        codec, frame("holdfast.answer", {"seq": 7, "type": "welcome", "body": [3, SECRET]}), out=True
+    )
+    malformed = read(codec, frame("holdfast.ask", ["login", "ada", SECRET]))
+
+    assert 'type="holdfast.ask" body=["login", {"name": "ada", "password": "***"}]' in asked.frames[0]
+    assert 'body={"seq": 7, "type": "welcome", "body": {"hp": 3, "token": "***"}}' in answered.frames[0]
+    assert 'body=["login", ["***", "***"]]' in nameless.frames[0]
+    assert '"body": [3, "***"]}' in nameless_answer.frames[0]
+    for text in (asked, answered, nameless, nameless_answer, malformed):
+        assert SECRET.encode() not in everything(text)
+
+
+@BOTH
 def test_a_payload_is_shown_by_frame_and_field_and_then_by_its_bytes(codec: Codec) -> None:
     body = Raw(codec.encode({"x": 1.5, "text": "hi"}))
     payload = codec.payload(Data(1, 7, 3, "move", body), Ack(1, 4))

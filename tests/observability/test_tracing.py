@@ -239,6 +239,19 @@ async def test_what_a_message_is_called_is_told_only_if_the_game_has_named_it(wo
     assert dict(turn.attributes or {})["holdfast.message.type"] == "unknown"
 
 
+async def test_an_ask_is_traced_as_the_message_in_it(world: World, traces: Traces) -> None:
+    server = await world.serve(Hall, tracing=all_of(traces))
+    session = await world.connect(server, messages=[Heard])
+    room = await session.join_or_create("hall")
+
+    assert await room.ask(Say("nothing")) is None
+    await traces.until("holdfast.send")
+
+    assert names(traces.of(1)) == ["frame", "turn", "send"]
+    (turn,) = traces.spans("holdfast.turn")
+    assert dict(turn.attributes or {})["holdfast.message.type"] == "say"
+
+
 async def test_no_span_holds_what_was_said_or_who_said_it(world: World, traces: Traces) -> None:
     server = await world.serve(Vault, store="memory:", tracing=all_of(traces))
     session = await world.connect(server, messages=[Heard])

@@ -97,6 +97,11 @@ const ways = {
       await room.send("up", { number: sent, answers });
     }
   },
+  async ask({ number, times = 1, wait_s = 0 }) {
+    const answers = [];
+    for (let i = 0; i < times; i++) answers.push((await room.ask("add", { number, wait_s })).sum);
+    return { answers };
+  },
   pour: ({ numbers }) => room.send("pour", { numbers }),
   flush: () => room.flush(),
   heard: ({ until = 0 }) => (heard.down >= until ? heard : new Promise((tell) => waiting.push({ until, tell }))),

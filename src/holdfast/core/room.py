@@ -455,7 +455,7 @@ class RoomAgent(Generic[D]):
     returns, the agent leaves.
     """
 
-    __slots__ = ("_receive", "_send", "player", "room")
+    __slots__ = ("_ask", "_receive", "_send", "player", "room")
 
     def __init__(
         self,
@@ -464,6 +464,7 @@ class RoomAgent(Generic[D]):
         *,
         send: Callable[[Message], None],
         receive: Callable[[type[Message]], Awaitable[Any]],
+        ask: Callable[[Message, float | None], Awaitable[Any]],
     ) -> None:
         """Called by the server."""
         self.room = room
@@ -472,6 +473,7 @@ class RoomAgent(Generic[D]):
         """The agent as the room sees it."""
         self._send = send
         self._receive = receive
+        self._ask = ask
 
     @property
     def id(self) -> PlayerId:
@@ -487,6 +489,15 @@ class RoomAgent(Generic[D]):
         """Send a message to the room, as a client does: its handler runs now, or when it is its turn."""
         check_message(message)
         self._send(message)
+
+    def ask(self, message: Message, *, timeout_s: float | None = None) -> Awaitable[Any]:
+        """Send a message and wait for the answer: the message that its handler returns, or None.
+
+        A refusal is raised. `TimeoutError` after `timeout_s` seconds (`Limits.ask_s` without it): the message is not
+        taken back. Never wait for it within a turn of the room.
+        """
+        check_message(message)
+        return self._ask(message, timeout_s)
 
     @overload
     def receive(self) -> Awaitable[Message]: ...

@@ -18,8 +18,9 @@ from msgspec import Raw
 from holdfast.core.codec import DECODE_ERRORS, Codec
 from holdfast.core.errors import ProtocolError
 from holdfast.core.limits import Limits
+from holdfast.core.messages import ASK, MessageAnswered
 from holdfast.logs.lines import HIDDEN, is_secret
-from holdfast.schemas.frames import Frame, FromClient, FromServer
+from holdfast.schemas.frames import Data, Frame, FromClient, FromServer
 
 _FRAMES: dict[str, type[Frame]] = {frame.name: frame for frame in get_args(FromClient) + get_args(FromServer)}
 
@@ -56,10 +57,18 @@ def _fields(name: str, values: Sequence[Any], mask: Mask, *, is_before_sign_in: 
     names = _FRAMES[name].__struct_fields__
     # Fields that a later version of the protocol adds.
     unknown = ("",) * (len(values) - len(names))
-    return [
+    view = [
         _field(name, field, value, mask, is_before_sign_in=is_before_sign_in)
         for field, value in zip(chain(names, unknown), values, strict=False)
     ]
+    if name == Data.name:
+        type_, body = names.index("type"), names.index("body")
+        match values[type_ : body + 1]:
+            case [wire_name, [str() as asked, inner]] if wire_name == ASK:
+                view[body] = [asked, _of_message(inner, mask)]
+            case [MessageAnswered.wire_name, {"body": inner}]:
+                view[body]["body"] = _of_message(inner, mask)
+    return view
 
 
 def _field(frame: str, field: str, value: Any, mask: Mask, *, is_before_sign_in: bool) -> Any:
@@ -74,11 +83,15 @@ def _field(frame: str, field: str, value: Any, mask: Mask, *, is_before_sign_in:
         case "close", "message" if is_before_sign_in:
             # It may quote the client's data, which may be anything.
             return _masked(value, mask)
-        case (("data" | "latest"), "body") if isinstance(value, list):
-            # Fields without names.
-            return _masked(value, mask, only_text=True)
+        case (("data" | "latest"), "body"):
+            return _of_message(value, mask)
         case _:
             return _by_name(value, mask)
+
+
+def _of_message(body: Any, mask: Mask) -> Any:
+    # A list has fields without names.
+    return _masked(body, mask, only_text=True) if isinstance(body, list) else _by_name(body, mask)
 
 
 def _of_hello(value: Any, mask: Mask) -> Any:

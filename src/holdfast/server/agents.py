@@ -7,7 +7,7 @@ from typing import Any
 
 from holdfast.core.connection import Connection, ConnectionId
 from holdfast.core.errors import AlreadySeated, NotSeated, SessionEnded, Throttled
-from holdfast.core.messages import Message, SeatLeft
+from holdfast.core.messages import Message, SeatLeft, check_message
 from holdfast.core.reasons import Reason
 from holdfast.core.session import Seat, Session, SessionState, agent_id
 from holdfast.identity.port import Identity
@@ -27,7 +27,8 @@ _AWAY = f"{AWAY}: call its resume() first"
 class AgentRoom:
     """An agent's seat in a room, with the same methods as a client's room."""
 
-    def __init__(self, runner: RoomRunner, seat: Seat, inbox: Inbox) -> None:
+    def __init__(self, runner: RoomRunner, seat: Seat, inbox: Inbox, *, ask_s: float) -> None:
+        self._ask_s = ask_s
         self._runner = runner
         self._seat = seat
         self._inbox = inbox
@@ -42,12 +43,22 @@ class AgentRoom:
 
     async def send(self, message: Message) -> None:
         """Send a message to the room."""
+        self._check_seat()
+        self._runner.delivery.deliver_native(self._seat, message)
+
+    async def ask(self, message: Message, *, timeout_s: float | None = None) -> Any:
+        """Send a message and wait for the answer, as `ClientRoom.ask` does; a refusal is raised."""
+        self._check_seat()
+        check_message(message)
+        ask = partial(self._runner.delivery.ask_native, self._seat, message)
+        return await self._inbox.answer(message.wire_name, ask, self._ask_s if timeout_s is None else timeout_s)
+
+    def _check_seat(self) -> None:
         session = self._seat.session
         if session.seat is not self._seat:
             raise NotSeated("the agent no longer has a seat in this room")
         if session.state is not SessionState.CONNECTED:
             raise NotSeated(_AWAY)
-        self._runner.delivery.deliver_native(self._seat, message)
 
     async def leave(self) -> None:
         """Free the seat; messages sent before are handled first."""
@@ -156,7 +167,7 @@ class Agent:
         except Interrupted:
             # The session was ended or disconnected while it was joining.
             raise self._ended() if self.session.end_reason is not None else NotSeated(_AWAY) from None
-        return AgentRoom(runner, seat, inbox)
+        return AgentRoom(runner, seat, inbox, ask_s=self._services.context.limits.ask_s)
 
     def _make_inbox(self) -> Inbox:
         services = self._services

@@ -209,6 +209,12 @@ class Loadout(msgspec.Struct):
     place: Place | None = None
 
 
+class Pong(Message):
+    """Only an answer."""
+
+    at: datetime.datetime | None = None
+
+
 class Hall(Room[PlayerData]):
     sends = (Everything, Quiet, Said)
     join_options = Loadout
@@ -217,7 +223,7 @@ class Hall(Room[PlayerData]):
     def everything(self, player: Any, message: Everything) -> None: ...
 
     @on(Ping)
-    def ping(self, player: Any, message: Ping) -> None: ...
+    def ping(self, player: Any, message: Ping) -> "Pong | Quiet | None": ...
 
 
 class Silent(Room[PlayerData]):

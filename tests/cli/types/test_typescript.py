@@ -73,6 +73,7 @@ def test_every_type_compiles_and_can_be_used(every_type: str, tmp_path: Path) ->
             interface Messages {
               toServer: Record<string, object>;
               toClient: Record<string, object>;
+              answers?: Record<string, object | null>;
               version?: string;
             }
             function join<M extends Messages>(version: M["version"]): M["toClient"] | null {
@@ -239,6 +240,7 @@ def test_each_kind_of_room_has_its_messages_by_their_wire_names(every_type: str)
         "export interface HallMessages {\n"
         "  toServer: {\n    everything: EverythingToServer;\n    ping: Ping;\n  };\n"
         '  toClient: {\n    everything: Everything;\n    quiet: Quiet;\n    "said.loudly": Said;\n  };\n'
+        "  answers: {\n    ping: Pong | Quiet | null;\n  };\n"
         "  options: Loadout;\n"
         "  version: typeof hallVersion;\n}"
     )

@@ -11,6 +11,7 @@ Every SDK has a driver like this one (clients/js/test/driver.mjs). A command is 
     reserve     room, options         (a seat for oneself)
     count       numbers, answers      (sends that many: 1, 2, 3 … or on from where it was; each is answered so often)
     pour        numbers               (asks the room to send that many)
+    ask         number, times, wait_s  answers: of the room, to that many asks one after the other
     flush                             once the room has applied all that was sent
     heard       until                 down, wrong: the last number that came, and those out of turn; not before `until`
     receive     numbers               messages: the next so many to the session itself, each a type and a body
@@ -34,9 +35,19 @@ from typing import Any
 import msgspec
 
 import holdfast
-from holdfast import ClientRoom, ClientSession, HoldfastError, Message, Outcome, RoomUpdated, SessionEnded, Untyped
+from holdfast import (
+    ClientRoom,
+    ClientSession,
+    HoldfastError,
+    Message,
+    Outcome,
+    Reset,
+    RoomUpdated,
+    SessionEnded,
+    Untyped,
+)
 from holdfast.client.room import Resynced
-from tests.conformance.sdks.game import Down, Pour, State, Up, Word
+from tests.conformance.sdks.game import Add, Down, Pour, State, Sum, Up, Word
 from tests.saved_sessions import storage_of, suspended
 
 
@@ -82,7 +93,9 @@ class Driver:
 
     async def connect(self, url: str, resume: str = "", down: int = 0, up: int = 0, **options: Any) -> dict[str, Any]:
         state = base64.b64decode(resume) if resume else None
-        way = holdfast.connect(url, messages=[Down, State, Word], saved=storage_of(state), give_up_s=60.0, **options)
+        way = holdfast.connect(
+            url, messages=[Down, State, Sum, Word], saved=storage_of(state), give_up_s=60.0, **options
+        )
         session = self.session = way.session
         session.on_drop(lambda _: say(event="drop"))
         session.on_resume(lambda outcome: say(event="resume", outcome=told(outcome)))
@@ -156,6 +169,11 @@ class Driver:
         assert self.room is not None
         await self.room.send(Pour(numbers))
 
+    async def ask(self, number: int, times: int = 1, wait_s: float = 0.0) -> dict[str, Any]:
+        assert self.room is not None
+        answers = [await self.room.ask(Add(number, wait_s)) for _ in range(times)]
+        return {"answers": [answer.sum for answer in answers]}
+
     async def flush(self) -> None:
         assert self.room is not None
         await self.room.flush()
@@ -193,7 +211,8 @@ class Driver:
         try:
             say(done=name, **(await way(**command) or {}))
         except (HoldfastError, OSError) as error:
-            reason = error.reason if isinstance(error, SessionEnded) else getattr(error, "code", "unreachable")
+            is_over = isinstance(error, SessionEnded | Reset)
+            reason = error.reason if is_over else getattr(error, "code", "unreachable")
             say(done=name, error=reason, message=str(error))
 
 

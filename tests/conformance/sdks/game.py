@@ -1,10 +1,11 @@
 """A room that counts: players and room send each other numbers, 1, 2, 3 …, and the room keeps a ledger of what came."""
 
+import asyncio
 from typing import Any
 
 import msgspec
 
-from holdfast import Message, Player, PlayerData, Room, on
+from holdfast import Message, NotAllowed, Player, PlayerData, Room, on
 
 
 class Up(Message):
@@ -23,6 +24,17 @@ class Pour(Message):
     numbers: int
 
 
+class Add(Message):
+    """Answered with the sum; nothing cannot be added."""
+
+    number: int
+    wait_s: float = 0.0
+
+
+class Sum(Message):
+    sum: int
+
+
 class State(Message):
     """Where the room is: the last number it has heard, and the last that it has sent."""
 
@@ -35,6 +47,7 @@ class Tally(PlayerData):
     wrong: list[int] = msgspec.field(default_factory=list)
     down: int = 0
     resyncs: int = 0
+    sum: int = 0
 
 
 class Counting(Room[Tally]):
@@ -51,6 +64,14 @@ class Counting(Room[Tally]):
             player.data.wrong.append(up.number)
         player.data.up = up.number
         pour_down(player, up.answers)
+
+    @on
+    async def add(self, player: Player[Tally], add: Add) -> Sum:
+        if not add.number:
+            raise NotAllowed("nothing to add")
+        await asyncio.sleep(add.wait_s)
+        player.data.sum += add.number
+        return Sum(player.data.sum)
 
     @on(Pour)
     def pour(self, player: Player[Tally], pour: Pour) -> None:

@@ -119,6 +119,32 @@ async def test_many_cuts_lose_double_and_reorder_nothing(client: Program, world:
     await check(client, world, room, up=up, down=down)
 
 
+async def test_asks_are_answered_once_across_many_cuts(client: Program, world: World) -> None:
+    room = await seated(client, world)
+    answers: list[int] = []
+
+    for manner in islice(cycle(Cut), 6):
+        asking = client.begin("ask", number=1, times=50, wait_s=0.002)
+        await world.proxy.cut(manner)
+        await client.event("resume")
+        answers += (await asking)["answers"]
+
+    assert answers == list(range(1, 301))
+    assert world.player(room).data.sum == 300
+    assert not client.has_had("unexpected")
+
+
+async def test_an_ask_that_is_refused_or_loses_its_seat_says_so(client: Program, world: World) -> None:
+    room = await seated(client, world)
+    refused = await client.attempt("ask", number=0)
+    waiting = client.begin("ask", number=1, wait_s=30.0)
+    world.player(room).kick("out")
+
+    assert (refused["error"], refused["message"]) == ("not_allowed", "nothing to add")
+    assert (await waiting)["error"] == "not_seated"
+    assert not client.has_had("unexpected")
+
+
 async def test_what_was_said_while_the_client_was_away_is_replayed_both_ways(client: Program, world: World) -> None:
     room = await seated(client, world)
     world.proxy.pull()

@@ -9,7 +9,7 @@ from msgspec import UNSET, Meta, Struct, UnsetType, defstruct
 
 from holdfast import Message
 from holdfast.schemas.requests import MESSAGE_VERSION_CHARS_MAX
-from holdfast.server.messages import FACTS_MAX, RoomMessages, is_compatible, name_of, version_of
+from holdfast.server.messages import FACTS_MAX, HandlerAnswer, RoomMessages, is_compatible, name_of, version_of
 from tests.cases import every_case
 
 
@@ -49,6 +49,13 @@ UNSET_Y = ("y", float | UnsetType, UNSET)
 UNTYPED = namedtuple("UNTYPED", "x y")
 NOTHING = RoomMessages((), ())
 
+
+def answered(*fields: Any, name: str = "Moved", may_be_nothing: bool = False) -> RoomMessages:
+    """A room that takes `move`, and answers it with a message that has these fields."""
+    answer = HandlerAnswer((message(name, *fields),), may_be_nothing)
+    return RoomMessages(up(X).to_server, (), {"move": answer})
+
+
 UNDERSTOOD = {
     "the same": (up(X, Y), up(X, Y)),
     "fields without types": (down(("at", UNTYPED)), down(("at", UNTYPED))),
@@ -66,6 +73,8 @@ UNDERSTOOD = {
     "a title within": (down(("x", list[str])), down(("x", list[Annotated[str, Meta(title="Name")]]))),
     "an example of a key": (up(("x", dict[str, int])), up(("x", dict[Annotated[str, Meta(examples=["a"])], int]))),
     "a description of a class": (up(("to", point(X))), up(("to", Annotated[point(X), Meta(description="there")]))),
+    "an answer": (up(X), answered(X)),
+    "a new field of an answer": (answered(X), answered(X, Y)),
     "two classes of one name": (up(*two_points([X], [X, Y])), up(*two_points([X], [X, Y]))),
     "options to join with": (up(X), options(X)),
     "an optional field of the options": (options(X), options(X, OPTIONAL_Y)),
@@ -74,6 +83,10 @@ UNDERSTOOD = {
 NOT_UNDERSTOOD = {
     "a message that is gone": (up(X), NOTHING),
     "a message that goes the other way": (up(X), RoomMessages((), up(X).to_server)),
+    "no answer any more": (answered(X), up(X)),
+    "another answer": (answered(X), answered(X, name="Walked")),
+    "an answer that may be missing now": (answered(X), answered(X, may_be_nothing=True)),
+    "a field of an answer that is gone": (answered(X, Y), answered(X)),
     "another type": (up(X), up(("x", int))),
     "another type of an optional field": (up(X, OPTIONAL_Y), up(X, ("y", str, ""))),
     "another name": (up(X), up(Y)),

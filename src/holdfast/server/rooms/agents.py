@@ -9,6 +9,7 @@ from collections import deque
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from functools import partial
+from math import isinf
 from typing import Any, TypeVar
 
 from holdfast.core.codec import Codec
@@ -36,6 +37,7 @@ from holdfast.core.session import (
 from holdfast.core.tokens import new_id
 from holdfast.logs import get_logger
 from holdfast.schemas.events import Resumed, SessionOpened, SessionResynced
+from holdfast.server.rooms.delivery import NativeAnswer
 from holdfast.server.rooms.services import RoomServices
 from holdfast.server.rooms.turns import RoomGone, Turns
 
@@ -76,6 +78,7 @@ class Inbox:
         self._messages: deque[Message] = deque()
         self._arrived = asyncio.Event()
         self._is_muted = False
+        self._asks: set[asyncio.Future[Message | None]] = set()
         self.farewell: Message | None = None
         self.waiting_bytes = self.latest_waiting_bytes = 0
         self.backlog: Backlog | None = None
@@ -126,6 +129,33 @@ class Inbox:
     def finish(self, farewell: Message) -> None:
         self.farewell = farewell
         self._arrived.set()
+        for answer in [answer for answer in self._asks if not answer.done()]:
+            answer.set_exception(NotSeated("the agent lost its seat before the answer came"))
+
+    async def answer(self, name: str, ask: Callable[[NativeAnswer], None], timeout_s: float) -> Any:
+        """Wait for the answer to a message with this name, which `ask` has the room handle."""
+        answer: asyncio.Future[Message | None] = asyncio.get_running_loop().create_future()
+
+        def answered(message: Message | None, refused: Refused | None) -> None:
+            if answer.done():
+                return
+            if refused is None:
+                answer.set_result(message)
+            else:
+                answer.set_exception(refused)
+
+        self._asks.add(answer)
+        limit = asyncio.timeout(None if isinf(timeout_s) else timeout_s)
+        try:
+            async with limit:
+                ask(answered)
+                return await answer
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise TimeoutError(f"no answer to {name!r} within {timeout_s:g} s") from None
+        finally:
+            self._asks.discard(answer)
 
     async def next(self) -> Message | None:
         """The next message, or None after the last message of a freed seat."""
@@ -186,6 +216,8 @@ class AgentSeating:
     """The turn in which the room hears of the agent: `on_join`."""
     send: Callable[[Seat, Message], None]
     """The agent's next message."""
+    ask: Callable[[Seat, Message, NativeAnswer], None]
+    """The same, with an answer."""
     resync: Callable[[Seat], None]
     """Send the agent the current state: `on_resync`."""
     failed: Callable[[Exception, str, str], None]
@@ -354,9 +386,14 @@ class RoomAgents:
         async def receive(kind: type[Message]) -> Message:
             return await self._receive(life, kind)
 
+        async def ask(message: Message, timeout_s: float | None) -> Any:
+            self._check_seat(life)
+            wait_s = self._limits.ask_s if timeout_s is None else timeout_s
+            return await life.inbox.answer(message.wire_name, partial(self._seating.ask, seat, message), wait_s)
+
         error: Exception | None = None
         try:
-            await life.brain(RoomAgent(self._room, seat.player, send=send, receive=receive))
+            await life.brain(RoomAgent(self._room, seat.player, send=send, receive=receive, ask=ask))
         except asyncio.CancelledError as cancelled:
             task = asyncio.current_task()
             if task is not None and task.cancelling():

@@ -1,13 +1,14 @@
 """How players' messages become turns of a room, how refused ones are answered, and how streams begin anew."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from msgspec import Raw
 
 from holdfast.core.channel import MESSAGE_OVERHEAD_BYTES
 from holdfast.core.codec import CODECS, DECODE_ERRORS, Codec
-from holdfast.core.errors import Failed, Invalid, NotAllowed, NotFound, Refused, Throttled
+from holdfast.core.errors import Failed, Invalid, NotAllowed, NotFound, NotSeated, Refused, Throttled
 from holdfast.core.handlers import Handler, bounded
 from holdfast.core.messages import ASK, Message, MessageAnswered, MessageRefused, RoomUpdated
 from holdfast.core.outlet import Backlog, Outlet, Waiting
@@ -25,12 +26,15 @@ _FREED = SeatState.FREED
 # The body of an ask: the message's own type and body.
 _ASKS = {codec: codec.body_decoder(tuple[Name, Raw]) for codec in CODECS.values()}
 
+_HANDLER_FAILED = "the game's handler failed"
 _NO_ASK = Invalid(f"the body of {ASK!r} is a list of a message's type and its body")
 
 # The result of a turn whose message has to wait until its player has read.
 _STALLED = object()
 
 Failure = Callable[[Exception, str, str], None]
+NativeAnswer = Callable[[Message | None, Refused | None], None]
+"""Hears the answer to an agent's message, or why there is none."""
 
 
 class Delivery:
@@ -176,7 +180,11 @@ class Delivery:
             handler.method, (self._room, seat.player, message), self._latest_ended, (seat, outlet, frame.type, size)
         )
 
-    def deliver_native(self, seat: Seat, message: Message) -> None:
+    def ask_native(self, seat: Seat, message: Message, answered: NativeAnswer) -> None:
+        """The same for an agent that waits for the answer."""
+        self.deliver_native(seat, message, partial(self._answered_native, answered))
+
+    def deliver_native(self, seat: Seat, message: Message, done: Callable[..., None] | None = None) -> None:
         """An agent's message: an object, never encoded."""
         handler = self._handlers.get(message.wire_name)
         if handler is None:
@@ -190,7 +198,7 @@ class Delivery:
         if seat.session.rates is not None and not self._may_send(seat.session, seat.session.rates):
             raise Throttled("this agent sends too many messages at once: raise the messages_per_s of its role")
         args = (self._room, seat.player, message)
-        self._turns.take(handler.method, args, self._applied, (seat, seat.outlet, 0, message.wire_name, 0))
+        self._turns.take(handler.method, args, done or self._applied, (seat, seat.outlet, 0, message.wire_name, 0))
 
     def _may_send(self, session: Session, rates: Rates) -> bool:
         """Whether an agent with special limits may send a message now: agents have no others."""
@@ -229,13 +237,31 @@ class Delivery:
                 error = _unanswerable(name, failure)
         self._applied(error, None, seat, outlet, seq, name, size)
 
+    def _answered_native(
+        self, answered: NativeAnswer, error: Exception | None, result: Any, seat: Seat, _: Outlet, *message: Any
+    ) -> None:
+        _, name, _ = message
+        if error is None and result is not None and not isinstance(result, Message):
+            error = _no_answer(name, result)
+        if error is None:
+            self._counters.messages_applied += 1
+            # As for a client: kicked by its own message, or the room ended.
+            gone = NotSeated("the agent lost its seat before the answer came") if seat.state is _FREED else None
+            answered(result, gone)
+            return
+        self._counters.messages_refused += 1
+        if not isinstance(error, Refused):
+            self._failed(error, f"the handler of {name!r}", seat.player_id)
+            error = Failed(_HANDLER_FAILED)
+        answered(None, error)
+
     def _refused(self, error: Exception, seat: Seat, outlet: Outlet, seq: int, name: str) -> None:
         self._counters.messages_refused += 1
         if isinstance(error, Refused):
             refused = MessageRefused(seq, name, error.code, sentence(str(error)))
         else:
             self._failed(error, f"the handler of {name!r}", seat.player_id)
-            refused = MessageRefused(seq, name, Failed.code, "the game's handler failed")
+            refused = MessageRefused(seq, name, Failed.code, _HANDLER_FAILED)
         if seat.state is not _FREED:
             outlet.send(refused)
 
@@ -266,8 +292,12 @@ def _answer(seq: int, name: str, result: Any) -> MessageAnswered:
     if result is None:
         return MessageAnswered(seq, "")
     if not isinstance(result, Message):
-        raise TypeError(f"the handler of {name!r} returned {result!r}: an answer is a Message, or None")
+        raise _no_answer(name, result)
     return MessageAnswered(seq, result.wire_name, result)
+
+
+def _no_answer(name: str, result: Any) -> TypeError:
+    return TypeError(f"the handler of {name!r} returned {result!r}: an answer is a Message, or None")
 
 
 def _unanswerable(name: str, failure: Exception) -> Exception:

@@ -142,8 +142,8 @@ class RoomRunner:
     def agents(self) -> RoomAgents:
         """The agents that the room has opened: most rooms have none."""
         if self._agents is None:
-            send, resync = self.delivery.deliver_native, self.resyncs.begin
-            seating = AgentSeating(self.handle, self._take_seat, self._joined, send, resync, self.failed)
+            send, ask, resync = self.delivery.deliver_native, self.delivery.ask_native, self.resyncs.begin
+            seating = AgentSeating(self.handle, self._take_seat, self._joined, send, ask, resync, self.failed)
             self._agents = RoomAgents(self.room, self.context, self._services, self.turns, seating)
         return self._agents
 
