@@ -84,7 +84,15 @@ listings = st.builds(
     host=st.text(),
     successor=st.text(),
     reservations=st.lists(
-        st.builds(ReservationRecord, player=st.text(), until=times, by=st.text(), is_placed=st.booleans()), max_size=3
+        st.builds(
+            ReservationRecord,
+            player=st.text(),
+            until=times,
+            by=st.text(),
+            is_placed=st.booleans(),
+            options=st.none() | st.binary(max_size=8),
+        ),
+        max_size=3,
     ),
 )
 rooms = st.builds(
@@ -145,7 +153,9 @@ standings = st.builds(StandingRecord, player=st.text(), sign_out=numbers, not_be
 effects = st.builds(EffectRecord, name=st.text(), room=st.text(), payload=raws)
 
 CHANNEL = ChannelRecord(1, 2, 30, 40, [("said", b"\x81\xa4text\xa2hi"), ("said", b"\xc0")], is_finished=True)
-SEAT = SeatRecord("ada", "s-1", Raw(b"\x81\xa2hp\x64"), 4, CHANNEL, 2.5, "Ada (2)")
+SEAT = SeatRecord(
+    *("ada", "s-1", Raw(b"\x81\xa2hp\x64"), 4, CHANNEL, 2.5, "Ada (2)"), options=Raw(b"\x81\xa5level\x07")
+)
 OBJECTS = ObjectsRecord(9, {"sword": 4, "door": 0})
 GROUP = GroupRecord(3, "red", [4, 7])
 TIMER = TimerRecord(2, 5000.0, "explode", [("player", "ada"), ("value", 7)], "fuse", 2.5)
@@ -160,7 +170,7 @@ LISTING = ListingRecord(
     version=7,
     host="ada",
     successor="bob",
-    reservations=[ReservationRecord("bob", 1.8e9, "ada")],
+    reservations=[ReservationRecord("bob", 1.8e9, "ada", options=b"\x81\xa5level\x07")],
 )
 ROOM = RoomRecord(
     kind="arena",

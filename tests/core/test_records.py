@@ -157,7 +157,7 @@ def test_a_seat_of_before_a_field_was_appended_has_its_default(fields: int) -> N
 
     assert seat.channel == (CHANNEL if fields >= 5 else None)
     assert seat.rewound_s == (SEAT.rewound_s if fields >= 6 else None)
-    assert seat.name == ""
+    assert (seat.name, bytes(seat.options)) == ("", b"\xc0")
 
 
 def test_a_session_of_before_sign_outs_were_numbered_began_before_all_of_them() -> None:

@@ -31,7 +31,15 @@ FILE: dict[str, Any] = {
         "version": 7,
         "host": "ada",
         "successor": "bob",
-        "reservations": [{"player": "bob", "until": "2026-11-14T12:01:00Z", "by": "ada", "is_placed": True}],
+        "reservations": [
+            {
+                "player": "bob",
+                "until": "2026-11-14T12:01:00Z",
+                "by": "ada",
+                "is_placed": True,
+                "options": {"weapon": "bow"},
+            }
+        ],
     },
     "properties": {"map": "desert"},
     "state": {"score": {"$map": [[1, 10]]}, "seed": {"$bytes": "AP8="}},
@@ -45,6 +53,7 @@ FILE: dict[str, Any] = {
             "name": "Ada",
             "groups": ["red", "scouts"],
             "agent": "",
+            "options": {"weapon": {"$bytes": "AP8="}},
         }
     ],
     "objects": ["ball"],

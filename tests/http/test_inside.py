@@ -45,7 +45,7 @@ async def test_a_room_is_looked_into(world: World) -> None:
 
     assert state["state"] == {"round": 3}
     assert state["players"] == [
-        {"id": "ann", "seat": "taken", "data": {"hp": 100}, "owned": [], "name": "", "groups": []}
+        {"id": "ann", "seat": "taken", "data": {"hp": 100}, "owned": [], "name": "", "groups": [], "options": None}
     ]
     problem_in(await client.get("/v1/rooms/none/state"), 404, "not_found")
 
