@@ -68,6 +68,8 @@ def _fields(name: str, values: Sequence[Any], mask: Mask, *, is_before_sign_in: 
                 view[body] = [asked, _of_message(inner, mask)]
             case [MessageAnswered.wire_name, {"body": inner}]:
                 view[body]["body"] = _of_message(inner, mask)
+            case _:
+                pass
     return view
 
 

@@ -211,8 +211,7 @@ class Driver:
         try:
             say(done=name, **(await way(**command) or {}))
         except (HoldfastError, OSError) as error:
-            is_over = isinstance(error, SessionEnded | Reset)
-            reason = error.reason if is_over else getattr(error, "code", "unreachable")
+            reason = error.reason if isinstance(error, SessionEnded | Reset) else getattr(error, "code", "unreachable")
             say(done=name, error=reason, message=str(error))
 
 
