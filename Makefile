@@ -108,6 +108,7 @@ docs: $(NODE_MODULES) ## build the guides and the reference into build/docs; a b
 	web/npm --prefix web/reference install --no-save --silent --no-progress
 	web/npm --prefix web/reference run reference --silent -- --logLevel Warn
 	$(BIN)/python -m sphinx --quiet --fail-on-warning --keep-going docs build/docs
+	$(BIN)/python -m tests.docs.site build/docs
 	@echo "Open build/docs/index.html"
 
 sim: $(STAMP) ## run the long simulation (SEEDS=200, or SEED=42 to repeat one)

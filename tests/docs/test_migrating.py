@@ -8,9 +8,6 @@ import shutil
 import subprocess
 from collections.abc import AsyncIterator
 from pathlib import Path
-from textwrap import indent
-from types import CodeType
-from typing import Any, NamedTuple
 
 import pytest
 
@@ -18,6 +15,7 @@ from holdfast import PlayerData, Room, Server, WebSocket
 from holdfast.http.api import ApiKey, HttpApi
 from holdfast.search import parse_query
 from tests.cases import every_case
+from tests.docs.framed import Example, examples, frame
 
 GUIDES = Path(__file__).parents[2] / "docs" / "guide"
 # The first has a frame on real sockets, the others one in memory.
@@ -31,49 +29,8 @@ NEEDS_CURL = pytest.mark.skipif(shutil.which("curl") is None, reason="there is n
 # No example takes longer, however it fails.
 EXAMPLE_S = 30.0
 
-HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
-BLOCK = re.compile(r"^```python example\n(.*?)^```", re.MULTILINE | re.DOTALL)
 ROW = re.compile(r"^\| (.+) \| \[[^]]+\]\((?:\.\./(\w+)\.md)?#([^)]+)\) \|$", re.MULTILINE)
 CALL = re.compile(r"`([\w.:@/]+)(?:<T>)?`")
-
-
-class Example(NamedTuple):
-    page: str
-    anchor: str
-    line: int
-    code: str
-
-    @property
-    def id(self) -> str:
-        return f"{self.page}-{self.anchor}"
-
-    def compiled(self, parameters: str) -> CodeType:
-        source = f"async def example({parameters}):\n" + indent(self.code, "    ")
-        # So that a failure names the page's own line.
-        return compile("\n" * (self.line - 1) + source, PAGES[self.page], "exec")
-
-
-def anchor(heading: str) -> str:
-    """What a link to a heading says."""
-    return re.sub(r"[^\w -]", "", heading.lower()).replace(" ", "-")
-
-
-def examples(page: str) -> list[Example]:
-    """Each with the heading that it stands under."""
-    text, found = TEXTS[page], []
-    for block in BLOCK.finditer(text):
-        *_, heading = HEADING.finditer(text, 0, block.start())
-        found.append(Example(page, anchor(heading[1]), text.count("\n", 0, block.start(1)), block[1]))
-    return found
-
-
-def frame(page: str) -> dict[str, Any]:
-    """What the page says stands around its examples."""
-    block = re.search(r"^```python\n(.*?)^```", TEXTS[page], re.MULTILINE | re.DOTALL)
-    assert block is not None
-    names: dict[str, Any] = {"__name__": "frame"}
-    exec(block[1], names)  # noqa: S102 - the page is ours
-    return names
 
 
 def rows(page: str) -> list[tuple[str, str, str]]:
@@ -81,9 +38,9 @@ def rows(page: str) -> list[tuple[str, str, str]]:
     return [(cells, other or page, target) for cells, other, target in ROW.findall(TEXTS[page])]
 
 
-EXAMPLES = [example for page in PAGES for example in examples(page)]
-ON_SOCKETS = [example for example in EXAMPLES if example.page == "migrating"]
-IN_MEMORY = [example for example in EXAMPLES if example.page != "migrating"]
+EXAMPLES = [example for page in PAGES.values() for example in examples(page)]
+ON_SOCKETS = [example for example in EXAMPLES if example.page == PAGES["migrating"]]
+IN_MEMORY = [example for example in EXAMPLES if example.page != PAGES["migrating"]]
 # What a game that comes from elsewhere calls, or is called with.
 CALLS = {
     "migrating": """
@@ -162,10 +119,7 @@ async def test_an_example_runs_in_the_frame_of_the_page(example: Example) -> Non
 
 @pytest.mark.parametrize("example", IN_MEMORY, ids=[example.id for example in IN_MEMORY])
 def test_an_example_runs_in_the_frame_of_its_page_in_memory(example: Example) -> None:
-    names = frame(example.page)
-    exec(example.compiled(""), names)  # noqa: S102 - the page is ours
-
-    names["run"](names["example"]())
+    example.run_in_memory()
 
 
 @every_case("example", EXAMPLES, ids=[example.id for example in EXAMPLES])
@@ -175,14 +129,11 @@ def test_an_example_claims_something(example: Example) -> None:
 
 @every_case("page", PAGES)
 def test_every_row_leads_to_an_example_and_every_example_is_led_to(page: str) -> None:
-    known = {(example.page, example.anchor) for example in EXAMPLES}
+    known = {(example.page.stem, example.anchor) for example in EXAMPLES}
     targets = {(other, target) for _, other, target in rows(page)}
 
     assert targets <= known | {(page, "setup")}
-    assert {anchor for other, anchor in known if other == page} <= {
-        target for other, target in targets if other == page
-    }
-    assert len(examples(page)) == len({example.anchor for example in examples(page)})
+    assert {each for each in known if each[0] == page} <= targets
 
 
 @every_case("page", PAGES)

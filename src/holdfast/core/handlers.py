@@ -191,7 +191,7 @@ def bounded(handlers: dict[str, Handler], depth_max: int) -> dict[str, Handler]:
 
 def check_room_class(cls: type, base: type) -> None:
     """Refuse what was surely meant to be a setting or hook of `base`, with its right name."""
-    hooks = {name: method for name, method in vars(base).items() if _is_hook(name, method)}
+    hooks = hooks_of(base)
     annotated = _annotated(base)
     settings = {name: value for name, value in vars(base).items() if name in annotated and not name.startswith("_")}
     taken = {
@@ -214,6 +214,11 @@ def check_room_class(cls: type, base: type) -> None:
                     f"{cls.__name__}.{name} is not known to Holdfast: did you mean {meant}? "
                     "(If it is the game's own, give it a name that differs more.)"
                 )
+
+
+def hooks_of(base: type) -> dict[str, FunctionType]:
+    """The hooks of a class by name, in the order in which they are written."""
+    return {name: method for name, method in vars(base).items() if _is_hook(name, method)}
 
 
 def _is_hook(name: str, method: Any) -> bool:

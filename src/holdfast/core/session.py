@@ -165,7 +165,9 @@ class Session:
         name: str = "",
     ) -> None:
         self.id = session_id
+        """Public: it proves nothing."""
         self.player_id = player_id
+        """Who it is, as its authenticator has proven."""
         self.name = name
         """The player's display name; empty if they have none."""
         self.roles = self.proven_roles = roles
@@ -173,21 +175,30 @@ class Session:
         self.account = ""
         """The name of the account that its player signed in with; empty without one."""
         self.codec = codec
+        """The encoding of its frames; None for an agent."""
         self.flags = SessionFlags.NONE
+        """What is on for it now."""
         self.grace_s = grace_s
+        """How long it waits for its player after a drop."""
         self.data: Any = None
+        """Your own, beside the data of its player in a room."""
         self.created_at = now
+        """By the server's clock, in seconds."""
         self.signed_in_at = 0.0
         """The same by the wall clock, which outlives this node; 0 if it is not known."""
         self.last_active_at = now
+        """When its client last did something: a message, a request, an acknowledgement."""
         self.wrong_guesses = 0
         self.flood: Flood | None = None
         """The rate limits of its client; None for an agent, and for a client that has been quiet."""
         self.on_disconnect: Callable[[Session], None] | None = None
+        """Set it to be called, before anything else, when the connection is lost."""
 
         self.state = SESSION_TABLE.start
         self.connection: Connection | None = None
+        """The one that it has now."""
         self.epoch = 0
+        """The number of connections that it has had."""
         self.address = ""
         """The address of its last connection."""
         self.dropped_at: float | None = None
@@ -200,10 +211,13 @@ class Session:
         self.lineage = Lineage(limits.forks_kept_max)
         self.latency = Latency()
         self.drops = 0
+        """How often it has lost its connection."""
         self.drop_reason: Reason | None = None
         """Why the server closed its last connection, until the client is heard again: it may not know."""
         self.resumes = 0
+        """How often its client has come back."""
         self.replayed = 0
+        """Messages that were sent again."""
         self.rewound = NOT_REWOUND
         """By channel, the age of the checkpoint from which its room was restored: the client has seen more of it."""
 
