@@ -281,8 +281,8 @@ class Ledger(Room[Mark]):
         if self.is_ghost or self.life is not self.game.life:
             return
         sessions = [player.session] if op.n % 3 == 0 else []
-        if op.n % 4 == 0:
-            others = self.game.sessions()
+        others = self.game.sessions() if op.n % 4 == 0 else []
+        if others:
             sessions.append(others[op.n % len(others)])
         for session in sessions:
             number = self.state.letters.get(session.id, 0)

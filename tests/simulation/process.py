@@ -414,23 +414,25 @@ class Process:
         self._ops_before = self._ops
         if outcome.kind == "reset":
             self._check_reset(outcome.reason)
-        if self.sitting is not None:
-            self._restarted(self.sitting)
+        # Not only the messages to the session itself.
+        is_restarted = self.sitting is not None and self._restarted(self.sitting)
         if outcome.kind == "reset" or outcome.reason == "rolled_back":
             # The messages to this session are others, or there may be fewer than were read.
             self.mail.lost()
         # A server that was replaced and does not know it welcomes whom the present one knows nothing of.
         self._may_be_forgotten = self.dialer.link.server is not self.world.server.machine
-        self._check_age(outcome)
+        self._check_age(outcome, is_restarted=is_restarted)
         self.remember()
 
-    def _restarted(self, sitting: Sitting) -> None:
-        """What the server had applied before its stream began anew has lost its answer, and hears so at once."""
+    def _restarted(self, sitting: Sitting) -> bool:
+        """Whether the seat's stream began anew: what was applied before has lost its answer, and hears so at once."""
         channel = self.session.protocol.channels.get(sitting.room.channel)
-        if channel is not None and channel.generation != sitting.generation:
-            sitting.generation = channel.generation
-            done = [op for op, ask in self.asking.items() if ask.sitting is sitting and ask.number <= channel.acked]
-            self.world.start(self._check_told(done))
+        if channel is None or channel.generation == sitting.generation:
+            return False
+        sitting.generation = channel.generation
+        done = [op for op, ask in self.asking.items() if ask.sitting is sitting and ask.number <= channel.acked]
+        self.world.start(self._check_told(done))
+        return True
 
     async def _check_told(self, ops: list[Op]) -> None:
         await asyncio.sleep(0.001)
@@ -449,13 +451,13 @@ class Process:
         is_caused = is_caused or (reason == "rolled_back" and self.checker.rollbacks > 0)
         self.checker.expect("P3", is_caused, f"{self.label} lost its session after {away_s:.3f} s: {reason}")
 
-    def _check_age(self, outcome: Outcome) -> None:
+    def _check_age(self, outcome: Outcome, *, is_restarted: bool) -> None:
         """Who comes back to a room that came back from a checkpoint is told how old that is."""
         sitting = self.sitting
         if sitting is None or sitting.is_over or sitting.room.left is not None or outcome.kind == "reset":
             return
         before, self._rewinds = self._rewinds, self.checker.rewinds.get(sitting.room.id, 0)
-        is_rewound = outcome.kind == "resynced" and self._rewinds > before
+        is_rewound = is_restarted and outcome.kind == "resynced" and self._rewinds > before
         # A server that was replaced, and does not know it, knows nothing of its room's return either.
         is_present = self.dialer.link.server is self.world.server.machine
         is_rewound = is_rewound and is_present and self._is_checkpointed(sitting)

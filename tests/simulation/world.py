@@ -91,7 +91,7 @@ class World:
         self.options = options
         self.checker = Checker(loop.time, ignored=ignored)
         self.game = Game(self.checker, options)
-        self.game.sessions = lambda: list(self.server.sessions)
+        self.game.sessions = lambda: list(self.server.sessions) if self.is_up else []
         self.network = TappedNetwork(options, Random(f"{options.seed}/network"))
         self.disk = Disk()
         self.server: MortalServer
