@@ -165,7 +165,9 @@ async def test_another_audience_is_refused(audience: Any) -> None:
         await enter(await door(), token({"aud": audience}))
 
 
-@every_case("subject", ["", "x" * 129, "two\nlines", "\ud800", 5, None, ["ada"], "guest-7Jm2"])
+@every_case(
+    "subject", ["", "x" * 129, "two\nlines", "\ud800", 5, None, ["ada"], "guest-7Jm2", "agent:bot", "Agent:bot"]
+)
 async def test_a_subject_that_cannot_be_a_player_is_refused(subject: Any) -> None:
     with pytest.raises(NotAuthentic):
         await enter(await door(), token({"sub": subject}))

@@ -17,11 +17,11 @@ from holdfast.schemas.requests import Create
 from holdfast.server.admission.sign_in import SessionMaker
 from holdfast.server.context import Context
 from holdfast.server.directory.directory import Directory
-from holdfast.server.rooms.agents import AWAY, AgentConnection, Inbox
+from holdfast.server.rooms.agents import AgentConnection, Inbox
 from holdfast.server.rooms.runner import Interrupted, RoomRunner
 from holdfast.server.sessions import SessionLifecycle
 
-_AWAY = f"{AWAY}: call its resume() first"
+_AWAY = "the agent is disconnected: call its resume() first"
 
 
 class AgentRoom:

@@ -47,8 +47,6 @@ M = TypeVar("M", bound=Message)
 
 Brain = Callable[[RoomAgent[Any]], Coroutine[Any, Any, None]]
 
-AWAY = "the agent is disconnected"
-
 
 class AgentConnection(Connection):
     """An agent's connection: inside this process, without a transport."""
@@ -204,6 +202,10 @@ class _Life:
     def outlet(self, _: Session) -> Outlet:
         return self.inbox
 
+    def cancel(self) -> None:
+        if self.task is not None:
+            self.task.cancel()
+
 
 @dataclass(frozen=True, slots=True)
 class AgentSeating:
@@ -319,9 +321,20 @@ class RoomAgents:
 
     def _attach(self, session: Session) -> Connection:
         lifecycle, now = self._services.lifecycle, self._clock.now()
-        connection = AgentConnection(self._services.next_connection_id(), now, lifecycle.lost)
+        connection = AgentConnection(self._services.next_connection_id(), now, self._lost)
         lifecycle.registry.attach(session, connection, now)
         return connection
+
+    def _lost(self, connection: Connection) -> None:
+        """An operator or the game has disconnected an agent: its brain ends, and the room may open it again."""
+        lifecycle = self._services.lifecycle
+        session = lifecycle.registry.of_connection(connection.id)
+        life = next((each for each in self._lives.values() if each.seat.session is session), None)
+        lifecycle.lost(connection)
+        # If the room has not done so already, in `on_drop`.
+        if life is not None and self._lives.get(life.seat) is life:
+            del self._lives[life.seat]
+            life.cancel()
 
     def _take_seat(self, life: _Life) -> None:
         seat = life.seat
@@ -345,8 +358,8 @@ class RoomAgents:
     def _open_again(self, seat: Seat, brain: Brain, roles: frozenset[str]) -> None:
         session, now = seat.session, self._clock.now()
         former = self._lives.pop(seat, None)
-        if former is not None and former.task is not None:
-            former.task.cancel()
+        if former is not None:
+            former.cancel()
         life = self._new_life(seat, brain)
         self._services.lifecycle.prove(session, roles)
         away_s = now - session.dropped_at if session.dropped_at is not None else 0.0
@@ -426,8 +439,6 @@ class RoomAgents:
     def _check_seat(self, life: _Life) -> None:
         if self._lives.get(life.seat) is not life or life.seat.state is SeatState.FREED:
             raise NotSeated("the agent no longer has this seat")
-        if life.seat.session.state is not SessionState.CONNECTED:
-            raise NotSeated(f"{AWAY}: the room may open it again, with open_agent({life.seat.agent!r}, …)")
 
     def _resync(self, seat: Seat) -> None:
         """The agent reads again, after its inbox was full: send it the current state first."""
@@ -441,8 +452,8 @@ class RoomAgents:
     def left(self, seat: Seat, reason: Reason, message: str) -> None:
         """The agent has lost its seat: its brain is cancelled, and its session ends."""
         life = self._lives.pop(seat, None)
-        if life is not None and life.task is not None:
-            life.task.cancel()
+        if life is not None:
+            life.cancel()
         ended = Reason.BYE if reason is Reason.LEFT else reason
         self._services.lifecycle.end_session(seat.session, ended, message)
 
