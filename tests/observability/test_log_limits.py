@@ -29,7 +29,7 @@ EVENTS = [
 LEFT_OUT = "more lines like this were left out"
 # These have limits of their own: the lines of events, and the packet log, which an operator has to switch on. Clients
 # write theirs themselves.
-OTHERWISE_LIMITED = {"holdfast.events", "holdfast.packets", "holdfast.client"}
+OTHERWISE_LIMITED = {"holdfast.events", "holdfast.packets", "holdfast.client", "holdfast.library"}
 
 
 _hints_of = cache(get_type_hints)

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import Conflict, Expired, Failed, Limits, NotFound, Refused, Throttled
+from holdfast import Conflict, Expired, Failed, Limits, NotFound, Refused, Reset, Throttled
 from tests.server.directory.test_create import gated, open_gate
 from tests.server.durability.bench import Bench, a_moment, in_virtual_time, until
 from tests.server.durability.faults import Moment
@@ -329,7 +329,7 @@ async def test_who_heard_nothing_before_the_crash_asks_again_and_has_one_room() 
         await until(lambda: bench.started == 2)
         info = await ada.create("table", idempotency_key="k")
 
-        assert isinstance(answer, Refused)
+        assert isinstance(answer, Reset)
         assert [room.id for room in bench.server.rooms] == [info.id]
 
 

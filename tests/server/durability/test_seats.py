@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import Limits, Player, Refused, Resynced
+from holdfast import Limits, Player, Refused, Reset, Resynced
 from tests.saved_sessions import storage_of, suspended
 from tests.server.durability.bench import Bench, a_moment, in_virtual_time, until
 from tests.server.durability.rooms import Do, Hero, Said, Say, Table, table
@@ -80,7 +80,7 @@ async def test_a_crash_in_the_doorway_costs_the_room_nothing() -> None:
 
         await bench.restart()
         kind.door.set()
-        with pytest.raises(Refused):
+        with pytest.raises(Reset):
             await joining
         await ada.back()
         seated = [player.id for player in bench.room(ada).players]
