@@ -78,7 +78,8 @@ CALLS = {
     nk.sessionDisconnect nk.sessionLogout registerRtBefore authenticateDevice authenticateEmail authenticateCustom
     sessionRefresh linkEmail createSocket socket.connect socket.ondisconnect socket.createMatch socket.joinMatch
     socket.leaveMatch socket.sendMatchState socket.onmatchdata socket.onmatchpresence listMatches socket.addMatchmaker
-    socket.createParty single_socket single_session writeStorageObjects
+    socket.onnotification nk.notificationSend rpc updateAccount socket.createParty single_socket single_session
+    writeStorageObjects
     """,
     "photon": """
     ConnectUsingSettings AuthValues CreateRoom RoomOptions MaxPlayers JoinRoom JoinOrCreateRoom JoinRandomRoom
@@ -87,7 +88,7 @@ CALLS = {
     TargetActors SendReliable SendUnreliable EventCaching OnPhotonSerializeView photonView.RPC RpcTarget
     SetCustomProperties OnRoomPropertiesUpdate expectedProperties OnPlayerPropertiesUpdate OnPlayerEnteredRoom
     OnPlayerLeftRoom IsInactive MasterClient SetMasterClient OnMasterClientSwitched TransferOwnership RequestOwnership
-    GetPing SimulateConnectionLoss FindFriends
+    GetPing SimulateConnectionLoss FindFriends InterestGroup OpChangeGroups NickName
     """,
     "overworld": """
     ow_session:start session_request session_new ow_session:id latency game_data ow_session:disconnect_callback

@@ -16,6 +16,7 @@ from holdfast import (
     Auth,
     ClientRoom,
     ClientSession,
+    Failed,
     Invalid,
     Limits,
     Message,
@@ -314,6 +315,38 @@ async def test_a_message_that_fails_harms_only_itself(caplog: pytest.LogCaptureF
         assert (await refused(Wrong(7)))[:2] == (4, "invalid")
 
         assert [record.getMessage().split(":")[0] for record in caplog.records if "a handler failed" in record.message]
+
+
+async def test_an_ask_is_answered_with_what_its_handler_returns_across_a_drop() -> None:
+    class Adding(Hall):
+        @on(Say)
+        def said(self, player: PlayerStream, say: Say) -> Any:
+            if say.text == "no":
+                raise Invalid("not that")
+            return {"plain": "data"} if say.text == "wrong" else Heard(say.text) if say.text else None
+
+        @on(Work)
+        async def worked(self, player: PlayerStream, work: Work) -> Any:
+            self.tell("begin")
+            await self.may_work.acquire()
+            return Heard(f"worked {work.number}")
+
+    hall = Adding()
+    async with served(hall) as url, joined(url, "ada") as ada:
+        room = seat_of(ada)
+        assert await room.ask(Say("hello")) == Heard("hello")
+        assert await room.ask(Say("")) is None
+        with pytest.raises(Invalid, match="not that"):
+            await room.ask(Say("no"))
+        with pytest.raises(Failed):
+            await room.ask(Say("wrong"))
+
+        asking = asyncio.create_task(room.ask(Work(7)))
+        await hall.until(lambda: "begin" in hall.told)
+        ada.cut()
+        await hall.until(lambda: "rejoin ada" in hall.told)
+        hall.may_work.release()
+        assert await asking == Heard("worked 7")
 
 
 async def test_a_players_messages_are_handled_one_at_a_time_and_go_on_while_the_player_is_away() -> None:

@@ -7,11 +7,12 @@ from collections.abc import AsyncIterable, Awaitable, Callable, Iterable
 from contextlib import suppress
 from typing import Any, ClassVar, assert_never
 
+from holdfast.core.asks import NO_ASK, answer_to, asked_message, unanswerable
 from holdfast.core.codec import CODECS, DECODE_ERRORS, Codec
 from holdfast.core.errors import Failed, Invalid, NotAllowed, NotFound, Refused
 from holdfast.core.handlers import Handler, bounded, handlers_of
 from holdfast.core.limits import Limits
-from holdfast.core.messages import Message, MessageRefused, check_message, snake_case
+from holdfast.core.messages import ASK, Message, MessageRefused, check_message, snake_case
 from holdfast.core.reasons import Reason
 from holdfast.core.session import SESSION_ID_BYTES
 from holdfast.core.tokens import new_id
@@ -307,23 +308,25 @@ class Engine:
     def _handle(self, session: StreamSession) -> None:
         """Handle what waits, in order; where a handler awaits something, it goes on in a task of its own."""
         while session.may_handle:
-            frame = session.inbox[0]
             session.is_handling = True
             try:
-                result = self._start(session, frame)
+                result = self._start(session, session.inbox[0])
             except Exception as error:  # noqa: BLE001 - as above; the sender is told
-                self._handled(session, error)
+                self._handled(session, None, error)
                 continue
             if inspect.isawaitable(result):
                 task = asyncio.get_running_loop().create_task(self._finish(session, result))
                 self._tasks.add(task)
                 task.add_done_callback(self._tasks.discard)
             else:
-                self._handled(session, None)
+                self._handled(session, result, None)
         if session.is_leaving and not session.inbox:
             self._end(session, Reason.BYE, "")
 
-    def _start(self, session: StreamSession, frame: Data) -> Any:
+    def _start(self, session: StreamSession, sent: Data) -> Any:
+        frame = asked_message(sent, session.codec) if sent.type == ASK else sent
+        if frame is None:
+            raise NO_ASK
         handler = self._handlers.get(frame.type)
         if handler is None:
             raise NotFound(f"a {self._game.kind} has no handler for {frame.type!r}")
@@ -335,23 +338,32 @@ class Engine:
             raise NotAllowed(f"{frame.type!r} requires the role {handler.role!r}")
         return handler.method(self._game, session.stream, message)
 
-    async def _finish(self, session: StreamSession, result: Awaitable[Any]) -> None:
-        failure = None
+    async def _finish(self, session: StreamSession, waiting: Awaitable[Any]) -> None:
+        result, failure = None, None
         try:
-            await result
+            result = await waiting
         except Exception as error:  # noqa: BLE001 - as above
             failure = error
-        self._handled(session, failure)
+        self._handled(session, result, failure)
         self._handle(session)
 
-    def _handled(self, session: StreamSession, error: Exception | None) -> None:
+    def _handled(self, session: StreamSession, result: Any, error: Exception | None) -> None:
+        """A message was handled: acknowledge it, answer an ask, say what was refused."""
         session.is_handling = False
         frame = session.handled()
+        asked = asked_message(frame, session.codec) if frame.type == ASK else None
+        name = (asked or frame).type
+        if error is None and asked is not None:
+            try:
+                answer = answer_to(frame.seq, name, result)
+                session.push(answer.wire_name, session.body(answer))
+            except Exception as failure:  # noqa: BLE001 - an answer that cannot be sent is the handler's failure
+                error = unanswerable(name, failure)
         if error is None:
             return
         if isinstance(error, Refused):
-            refused = MessageRefused(frame.seq, frame.type, error.code, sentence(str(error)))
+            refused = MessageRefused(frame.seq, name, error.code, sentence(str(error)))
         else:
-            log.error("a handler failed", message=frame.type, player=session.player_id, error=error, exc_info=error)
-            refused = MessageRefused(frame.seq, frame.type, Failed.code, "the handler failed")
+            log.error("a handler failed", message=name, player=session.player_id, error=error, exc_info=error)
+            refused = MessageRefused(frame.seq, name, Failed.code, "the handler failed")
         session.push(refused.wire_name, session.body(refused))

@@ -4,18 +4,17 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from msgspec import Raw
-
+from holdfast.core.asks import NO_ASK, answer_to, asked_message, no_answer, unanswerable
 from holdfast.core.channel import MESSAGE_OVERHEAD_BYTES
-from holdfast.core.codec import CODECS, DECODE_ERRORS, Codec
+from holdfast.core.codec import DECODE_ERRORS
 from holdfast.core.errors import Failed, Invalid, NotAllowed, NotFound, NotSeated, Refused, Throttled
 from holdfast.core.handlers import Handler, bounded
-from holdfast.core.messages import ASK, Message, MessageAnswered, MessageRefused, RoomUpdated
+from holdfast.core.messages import ASK, Message, MessageRefused, RoomUpdated
 from holdfast.core.outlet import Backlog, Outlet, Waiting
 from holdfast.core.rates import Flood, Rates
 from holdfast.core.room import Room, room_handlers
 from holdfast.core.session import Seat, SeatState, Session
-from holdfast.schemas.frames import Data, Latest, Name, sentence
+from holdfast.schemas.frames import Data, Latest, sentence
 from holdfast.server.rooms.entry import RoomEntry
 from holdfast.server.rooms.services import RoomServices
 from holdfast.server.rooms.turns import RoomGone, Turns
@@ -23,11 +22,7 @@ from holdfast.server.rooms.turns import RoomGone, Turns
 # Enum members are slow to look up, and this one is needed for every message.
 _FREED = SeatState.FREED
 
-# The body of an ask: the message's own type and body.
-_ASKS = {codec: codec.body_decoder(tuple[Name, Raw]) for codec in CODECS.values()}
-
 _HANDLER_FAILED = "the game's handler failed"
-_NO_ASK = Invalid(f"the body of {ASK!r} is a list of a message's type and its body")
 
 # The result of a turn whose message has to wait until its player has read.
 _STALLED = object()
@@ -61,10 +56,10 @@ class Delivery:
         args: tuple[Any, ...]
         if handler is None or codec is None:
             is_ask = frame.type == ASK and answered is None
-            if is_ask and (asked := _unwrapped(frame, codec)) is not None:
+            if is_ask and (asked := asked_message(frame, codec)) is not None:
                 self.deliver(seat, asked, self._answered)
                 return
-            run, args = _refuse, (_NO_ASK if is_ask else self._unknown(frame.type),)
+            run, args = _refuse, (NO_ASK if is_ask else self._unknown(frame.type),)
         elif handler.role and handler.role not in seat.session.roles:
             run, args = _refuse, (_role_missing(handler),)
         else:
@@ -87,7 +82,7 @@ class Delivery:
     def refuse(self, seat: Seat, frame: Data) -> None:
         """A message beyond the rate limit: it is not handled, but answered in its place in the order."""
         args = (Throttled("too many messages at once: send fewer, or raise Limits.messages_per_s"),)
-        asked = _unwrapped(frame, seat.session.codec) if frame.type == ASK else None
+        asked = asked_message(frame, seat.session.codec) if frame.type == ASK else None
         done_args = (seat, seat.outlet, frame.seq, (asked or frame).type, 0)
         if seat.outlet.backlog is not None:
             self._wait(seat, (_refuse, args, self._applied, done_args))
@@ -232,9 +227,9 @@ class Delivery:
         """The turn of an ask is over: its result is the answer."""
         if error is None and seat.state is not _FREED:
             try:
-                outlet.send(_answer(seq, name, result))
+                outlet.send(answer_to(seq, name, result))
             except Exception as failure:  # noqa: BLE001 - an answer that cannot be sent is the game's failure
-                error = _unanswerable(name, failure)
+                error = unanswerable(name, failure)
         self._applied(error, None, seat, outlet, seq, name, size)
 
     def _answered_native(
@@ -242,7 +237,7 @@ class Delivery:
     ) -> None:
         _, name, _ = message
         if error is None and result is not None and not isinstance(result, Message):
-            error = _no_answer(name, result)
+            error = no_answer(name, result)
         if error is None:
             self._counters.messages_applied += 1
             # As for a client: kicked by its own message, or the room ended.
@@ -275,36 +270,6 @@ class Delivery:
 
 def _role_missing(handler: Handler) -> NotAllowed:
     return NotAllowed(f"{handler.message_type.wire_name!r} requires the role {handler.role!r}")
-
-
-def _unwrapped(frame: Data, codec: Codec | None) -> Data | None:
-    """The message in an ask, as if it had been sent by itself; None if there is none."""
-    if codec is None:
-        return None
-    try:
-        name, body = _ASKS[codec].decode(frame.body)
-    except DECODE_ERRORS:
-        return None
-    return Data(frame.channel, frame.seq, frame.ack, name, body)
-
-
-def _answer(seq: int, name: str, result: Any) -> MessageAnswered:
-    if result is None:
-        return MessageAnswered(seq, "")
-    if not isinstance(result, Message):
-        raise _no_answer(name, result)
-    return MessageAnswered(seq, result.wire_name, result)
-
-
-def _no_answer(name: str, result: Any) -> TypeError:
-    return TypeError(f"the handler of {name!r} returned {result!r}: an answer is a Message, or None")
-
-
-def _unanswerable(name: str, failure: Exception) -> Exception:
-    """A failure of the game, whatever it was: the sender of the message has done nothing wrong."""
-    error = RuntimeError(f"the answer to {name!r} cannot be sent")
-    error.__cause__ = failure
-    return error
 
 
 def _refuse(error: Exception) -> None:
