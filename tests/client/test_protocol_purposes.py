@@ -2,7 +2,7 @@
 
 import msgspec
 
-from holdfast.client.channels import ChannelGone, ChannelOpened, Channels
+from holdfast.client.channels import ChannelGone, ChannelOpened, Channels, Restarted
 from holdfast.core.codec import Codec
 from holdfast.core.limits import Limits
 from holdfast.core.reasons import Reason
@@ -95,6 +95,14 @@ def test_a_saved_session_remembers_what_each_channel_is_for(seated: Script) -> N
         ChannelOpened(3, "room-3", "arena", "spectator"),
     ]
     assert [channels.is_newest(number) for number in (1, 2, 3, 4)] == [True, True, False, True]
+
+
+def test_a_session_s_own_stream_that_began_anew_before_we_heard_of_it_is_a_gap(seated: Script) -> None:
+    events = seated.resume(info(0), info(0, channel=2, generation=3, purpose="session"))
+    again = seated.in_another_process(seated.client.save()).client.channels
+
+    assert [each.channel for each in frames_of(Restarted, events)] == [2]
+    assert Restarted(2, 3) in again.seats()
 
 
 def test_a_purpose_that_nobody_knows_is_acknowledged_and_passed_over(codec: Codec) -> None:

@@ -345,22 +345,32 @@ async def test_acknowledgements_let_go_of_messages(world: World) -> None:
 # Agents
 
 
+async def reading(*agents: holdfast.Agent) -> list[asyncio.Task[Message]]:
+    """The next message to each of these agents, which begin to read."""
+    tasks = [asyncio.create_task(agent.receive()) for agent in agents]
+    await asyncio.sleep(0)
+    return tasks
+
+
 async def test_an_agent_gets_messages_as_the_objects_they_are(world: World) -> None:
     server = await world.serve(chat())
     npc = server.open_agent("npc")
     message = Counted(1)
 
+    unheard = npc.session.send(Counted(0))
+    (first,) = await reading(npc)
     sent = npc.session.send(message)
-    got = await npc.receive()
-    waiting = asyncio.create_task(npc.receive())
-    await asyncio.sleep(0)
+    got = await first
+    (second,) = await reading(npc)
     npc.end()
 
-    assert sent
+    assert (unheard, sent) == (False, True)
     assert got is message
     with pytest.raises(SessionEnded):
-        await asyncio.wait_for(waiting, DEADLINE_S)
+        await asyncio.wait_for(second, DEADLINE_S)
     assert npc.session.send(message) is False
+    with pytest.raises(SessionEnded):
+        await npc.receive()
 
 
 # Everybody
@@ -376,7 +386,7 @@ async def test_a_broadcast_reaches_everybody_on_the_node(world: World) -> None:
     seated, seatless = [await world.connect(server, messages=[Counted]) for _ in range(2)]
     away = await world.connect(server, messages=[Counted], dial=gate)
     await seated.join_or_create("chat")
-    npc = server.open_agent("npc")
+    (npc,) = await reading(server.open_agent("npc"))
     gate.shut()
     away.cut()
     await until(lambda: server_side(server, away).connection is None)
@@ -389,7 +399,7 @@ async def test_a_broadcast_reaches_everybody_on_the_node(world: World) -> None:
     assert count == 4
     for session in (seated, seatless, away):
         assert await received(session, 1) == [Counted(5)]
-    assert await npc.receive() == Counted(5)
+    assert await npc == Counted(5)
     await until(lambda: told)
     assert [(each.message, each.sessions, each.text) for each in told] == [("counted", 4, "")]
 
@@ -399,7 +409,7 @@ async def test_a_broadcast_can_be_for_some(world: World) -> None:
     one, two = [await world.connect(server, messages=[Counted]) for _ in range(2)]
     await one.join_or_create("chat")
     await two.join_or_create("guarded")
-    guard = server.open_agent("npc", roles=["guard"])
+    (guard,) = await reading(server.open_agent("npc", roles=["guard"]))
 
     counts = [
         server.broadcast(Counted(1), kind="guarded"),
@@ -411,7 +421,7 @@ async def test_a_broadcast_can_be_for_some(world: World) -> None:
     assert counts == [1, 1, 1, 0]
     assert await received(one, 1) == [Counted(3)]
     assert await received(two, 1) == [Counted(1)]
-    assert await guard.receive() == Counted(2)
+    assert await guard == Counted(2)
     with pytest.raises(NotFound, match="unknown kind"):
         server.broadcast(Counted(5), kind="gaurded")
 
@@ -419,6 +429,7 @@ async def test_a_broadcast_can_be_for_some(world: World) -> None:
 async def test_a_broadcast_to_many_leaves_the_loop_free_and_keeps_its_order(world: World) -> None:
     server = await world.serve(chat(), limits=Limits(broadcasts_max=2))
     agents = [server.open_agent(f"npc{number}") for number in range(300)]
+    heard = await reading(*agents)
 
     first, second = server.broadcast(Counted(1)), server.broadcast(Counted(2))
     with pytest.raises(Throttled):
@@ -427,20 +438,22 @@ async def test_a_broadcast_to_many_leaves_the_loop_free_and_keeps_its_order(worl
     agents[250].end()
 
     assert (first, second, len(at_once)) == (300, 300, 128)
-    for agent in agents[:250] + agents[251:]:
-        assert [await agent.receive(), await agent.receive()] == [Counted(1), Counted(2)]
+    for agent, told in [*zip(agents, heard, strict=True)][:250]:
+        assert [await told, await agent.receive()] == [Counted(1), Counted(2)]
+    with pytest.raises(SessionEnded):
+        await heard[250]
     assert server.broadcast(Counted(4)) == 299
 
 
 async def test_an_end_of_the_server_lets_nobody_wait_for_a_broadcast() -> None:
     server = holdfast.Server([chat()], listen=[])
     await server.start()
-    agents = [server.open_agent(f"npc{number}") for number in range(300)]
+    heard = await reading(*(server.open_agent(f"npc{number}") for number in range(300)))
 
     server.broadcast(Counted(1))
     await server.stop()
 
-    assert [await agent.receive() for agent in agents] == [Counted(1)] * 300
+    assert await asyncio.gather(*heard) == [Counted(1)] * 300
 
 
 async def test_a_predicate_that_fails_sends_nothing(world: World) -> None:

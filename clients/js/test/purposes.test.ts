@@ -109,3 +109,16 @@ test("a page that knows nothing asks every open room for its state, and the sess
     { channel: 3, generation: 1, acked: 0 },
   ]);
 });
+
+test("a session's own stream that began anew before we heard of it is a gap, in the next page too", () => {
+  open(1);
+
+  const events = channels.resume([info(1), info(2, "session", "")], "");
+  const state = saved();
+  channels = new Channels(LIMITS);
+  channels.load(state, false);
+
+  const restarted = (all: { is: string; channel: number }[]) => all.filter(({ is }) => is === "restarted");
+  expect(restarted(events).map(({ channel }) => channel)).toEqual([1, 2]);
+  expect(restarted(channels.seats()).map(({ channel }) => channel)).toEqual([1, 2]);
+});

@@ -94,8 +94,8 @@ class Agent:
         self._now = services.context.clock.now
         name = name.removeprefix(AGENT_PREFIX)
         self.session = services.maker.make(Identity(agent_id(name), roles), name)
-        self._inbox = self._make_inbox()
-        self.session.inbox = self._inbox
+        self._inbox: Inbox | None = None
+        """Messages to its session; None until it begins to read them."""
         connection = self._attach()
         services.context.publish(
             SessionOpened(
@@ -174,7 +174,14 @@ class Agent:
         return Inbox(services.context.limits.kept_messages_max, partial(services.overflowed, self.session))
 
     async def receive(self) -> Message:
-        """The next message to the agent's session, as opposed to its seat; `SessionEnded` after the last one."""
+        """The next message to the agent's session, as opposed to its seat; `SessionEnded` after the last one.
+
+        It hears those that are sent from the first call on: an agent that never reads them is not sent any.
+        """
+        if self._inbox is None:
+            if self.session.state is SessionState.ENDED:
+                raise self._ended()
+            self.session.inbox = self._inbox = self._make_inbox()
         message = await self._inbox.next()
         if message is None:
             raise self._ended()
