@@ -6,13 +6,14 @@ from typing import Any, cast
 
 from msgspec.structs import replace
 
+from holdfast.core.asks import answer_to
 from holdfast.core.messages import MessageAnswered
 from holdfast.server.admission.handshake import Resumer
 from holdfast.server.connection.connection import LiveConnection
 from holdfast.server.durability.committer import Committer, PendingBatch
 from holdfast.server.durability.gate import GatedOutlet
 from holdfast.server.durability.room_writer import RoomWriter
-from holdfast.server.rooms.delivery import Delivery, _answer
+from holdfast.server.rooms.delivery import Delivery
 from holdfast.server.rooms.effects import Outbox, effect_record
 from holdfast.server.rooms.outlet import ChannelOutlet
 from holdfast.server.rooms.runner import RoomRunner
@@ -56,7 +57,7 @@ def an_answer_does_not_wait_for_its_commit() -> Iterator[None]:
     def _answered(delivery: Delivery, error: Any, result: Any, seat: Any, outlet: Any, *rest: Any) -> None:
         if error is None and isinstance(outlet, GatedOutlet):
             seq, name, _ = rest
-            ChannelOutlet._push(outlet, MessageAnswered.wire_name, outlet._codec.encode(_answer(seq, name, result)))
+            ChannelOutlet._push(outlet, MessageAnswered.wire_name, outlet._codec.encode(answer_to(seq, name, result)))
             delivery._applied(None, None, seat, outlet, *rest)
         else:
             right(delivery, error, result, seat, outlet, *rest)
