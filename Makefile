@@ -129,6 +129,7 @@ soak: $(STAMP) ## let players come and go for long; check that nothing grows (MI
 bench: $(STAMP) ## measure what docs/benchmarks.md says (a few minutes, on a quiet machine)
 	$(BIN)/python benchmarks/echo.py
 	$(BIN)/python benchmarks/tick.py
+	$(BIN)/python benchmarks/spectators.py
 	$(BIN)/python benchmarks/durable.py
 	$(BIN)/python benchmarks/commit_bytes.py
 	$(BIN)/python benchmarks/recovery.py

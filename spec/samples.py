@@ -281,6 +281,8 @@ FRAMES: list[tuple[str, str, list[Any]]] = [
         ],
     ),
     ("ask for a search that goes on", "client", ["request", 5, "watch", {"id": "w1", "kind": "arena"}]),
+    ("ask to watch", "client", ["request", 3, "spectate", {"room": "VJ8y1cOaGq2x"}]),
+    ("ask to watch no more", "client", ["request", 4, "unspectate", {}]),
     (
         "ask for seats for a party",
         "client",
@@ -361,6 +363,11 @@ FRAMES: list[tuple[str, str, list[Any]]] = [
         "a message is answered with nothing",
         "server",
         ["data", 1, 6, 6, "holdfast.answer", {"seq": 6, "type": "", "body": None}],
+    ),
+    (
+        "a spectator has a seat now",
+        "server",
+        ["data", 2, 6, 4, "holdfast.left", {"reason": "seated", "message": ""}],
     ),
     ("the seat is gone", "server", ["data", 1, 6, 4, "holdfast.left", {"reason": "kicked", "message": "be kind"}]),
     ("the entry was changed", "server", ["data", 1, 7, 4, "holdfast.updated", {"room": OWN_ROOM}]),

@@ -8,6 +8,7 @@ from holdfast.client.session import ClientSession, RoomList
 from holdfast.client.subscriptions import Placement, RoomsChanged, RoomWatch
 from holdfast.core.errors import (
     AlreadySeated,
+    AlreadySpectating,
     Conflict,
     Duplicate,
     Expired,
@@ -47,7 +48,7 @@ from holdfast.core.reasons import Reason
 from holdfast.core.room import Room, RoomAgent
 from holdfast.core.room_context import Timer
 from holdfast.core.saved_types import Parts
-from holdfast.core.session import Player, Session, SessionFlags
+from holdfast.core.session import Player, Session, SessionFlags, Spectator
 from holdfast.core.sessions import Sessions
 from holdfast.http.api import ApiKey, HttpApi, HttpLimits
 from holdfast.library import PlayerStream, PlayerStreams
@@ -68,6 +69,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Agent",
     "AlreadySeated",
+    "AlreadySpectating",
     "Announcement",
     "ApiKey",
     "Auth",
@@ -130,6 +132,7 @@ __all__ = [
     "SessionFlags",
     "SessionStorage",
     "Sessions",
+    "Spectator",
     "Storage",
     "Tcp",
     "Throttled",

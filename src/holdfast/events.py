@@ -45,6 +45,8 @@ from holdfast.schemas.events import (
     SessionOpened,
     SessionResynced,
     SignInFailed,
+    SpectatorJoined,
+    SpectatorLeft,
     Superseded,
     TokenReused,
 )
@@ -91,6 +93,8 @@ __all__ = [
     "SessionOpened",
     "SessionResynced",
     "SignInFailed",
+    "SpectatorJoined",
+    "SpectatorLeft",
     "Superseded",
     "TokenReused",
 ]

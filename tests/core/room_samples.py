@@ -11,7 +11,7 @@ from holdfast.core.reasons import Reason
 from holdfast.core.room import Room, context_of
 from holdfast.core.room_context import RoomCommands, RoomContext, Timer
 from holdfast.core.room_listing import RoomStep
-from holdfast.core.session import Player, PlayerId, Seat, SeatStep, seat_of
+from holdfast.core.session import Player, PlayerId, Seat, SeatStep, Spectator, seat_of
 from holdfast.schemas.requests import Update
 from tests.core.samples import Hero, Mailbox, a_player
 
@@ -74,6 +74,9 @@ class Desk:
         context_of(self.room).host = player
 
     def open_agent(self, name: str, brain: Callable[..., Any], roles: frozenset[str]) -> Player[Any]:
+        raise NotImplementedError
+
+    def promote(self, spectator: Spectator) -> Player[Any]:
         raise NotImplementedError
 
     def close(self) -> None:

@@ -47,8 +47,9 @@ def _unused(*_: Any) -> None:
 
 def a_handle(**calls: Any) -> RoomHandle:
     """A room in which nothing can be done but these calls."""
-    names = ["deliver", "refuse", "deliver_latest", "has_read", "dropped", "returned", "leave", "free"]
-    return RoomHandle(id="r-1", kind="arena", is_saved=False, **(dict.fromkeys(names, _unused) | calls))
+    names = ["keep", "deliver", "refuse", "deliver_latest", "has_read", "dropped", "returned", "leave", "free"]
+    calls = {"grace_s": lambda: 30.0, **dict.fromkeys(names, _unused), **calls}
+    return RoomHandle(id="r-1", kind="arena", is_saved=False, **calls)
 
 
 class Mailbox:

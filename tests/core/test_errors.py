@@ -4,6 +4,7 @@ import holdfast
 from holdfast.core import errors
 from holdfast.core.errors import (
     AlreadySeated,
+    AlreadySpectating,
     Conflict,
     Duplicate,
     Expired,
@@ -41,6 +42,7 @@ CODES: dict[str, type[Refused]] = {
     "expired": Expired,
     "not_allowed": NotAllowed,
     "already_seated": AlreadySeated,
+    "already_spectating": AlreadySpectating,
     "duplicate": Duplicate,
     "not_seated": NotSeated,
     "other_version": OtherVersion,

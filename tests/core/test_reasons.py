@@ -14,6 +14,7 @@ SEAT_ONLY = {
     Reason.ROOM_FAILED,
     Reason.JOIN_FAILED,
     Reason.AGENT_FAILED,
+    Reason.SEATED,
 }
 # What a client should do about each close, from what the reason means.
 EXPECTED: dict[Reason, Advice] = {

@@ -221,6 +221,7 @@ def test_every_field_of_a_record_has_its_place_in_the_file_or_a_reason_to_be_lef
         "has_state_beside",  # where the store has it
         "is_final",  # a file is
         "clock",  # timers go by the wall clock in a file
+        "spectators",  # they are no part of the game
     }
     elsewhere = {"seats": "players", "groups": "players"}
 

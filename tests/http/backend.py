@@ -20,7 +20,16 @@ from holdfast.schemas.account import AccountInfo, TicketInfo
 from holdfast.schemas.ban import BanInfo, BanPage
 from holdfast.schemas.node import EventInfo, KindInfo, MessageKind, NodeInfo, OverviewInfo, PacketTarget, SettingsInfo
 from holdfast.schemas.placement import PlacementInfo, QueueInfo
-from holdfast.schemas.player import PLAYER_CHARS_MAX, PlayerInfo, PlayerPage, PlayerState, ReservationInfo, SeatInfo
+from holdfast.schemas.player import (
+    PLAYER_CHARS_MAX,
+    PlayerInfo,
+    PlayerPage,
+    PlayerState,
+    ReservationInfo,
+    SeatInfo,
+    SpectatorInfo,
+    SpectatorPage,
+)
 from holdfast.schemas.requests import Ban, Create, Release, Reserve, Search, StartPlacement, Update
 from holdfast.schemas.role import RoleInfo, RolePage
 from holdfast.schemas.room import RoomInfo, RoomPage, RoomState
@@ -41,6 +50,8 @@ CALLS: Mapping[str, Mapping[str, str]] = {
         "reserve": "reserve",
         "release": "release",
         "kick": "kick",
+        "spectators": "spectators_of",
+        "kick_spectator": "kick_spectator",
     },
     "sessions": {
         "list": "list_sessions",
@@ -97,6 +108,7 @@ class FakeBackend:
     def __init__(self) -> None:
         self.rooms: dict[str, RoomInfo] = {}
         self.seats: dict[str, list[SeatInfo]] = {}
+        self.spectators: dict[str, list[SpectatorInfo]] = {}
         self.sessions: dict[str, SessionInfo] = {}
         self.placements: dict[str, PlacementInfo] = {}
         self.bans: dict[str, BanInfo] = {}
@@ -255,6 +267,21 @@ class FakeBackend:
                 seats.remove(seat)
                 return
         raise NotFound(f"player {player_id[:80]!r} has no seat here that is {state}")
+
+    # Spectators
+
+    def spectators_of(self, room_id: str, *, limit: int, cursor: str) -> SpectatorPage:
+        self.get_room(room_id)
+        return SpectatorPage(*_page(self.spectators.get(room_id, []), limit, cursor))
+
+    async def kick_spectator(self, room_id: str, player_id: str, message: str) -> None:
+        self.get_room(room_id)
+        watching = self.spectators.get(room_id, [])
+        left = [each for each in watching if each.player != player_id]
+        if len(left) == len(watching):
+            raise NotFound(f"player {player_id[:80]!r} does not watch this room")
+        self.told.append(("kick spectator", room_id, player_id, message))
+        self.spectators[room_id] = left
 
     # Sessions and players
 

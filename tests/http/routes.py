@@ -41,6 +41,8 @@ ROUTES = [
     Route("POST", "/v1/rooms/{room_id}/reservations", Scope.ROOMS, {"players": ["p"]}),
     Route("DELETE", "/v1/rooms/{room_id}/reservations/{player_id}", Scope.ROOMS),
     Route("DELETE", "/v1/rooms/{room_id}/seats/{player_id}", Scope.ADMIN),
+    Route("GET", "/v1/rooms/{room_id}/spectators", Scope.READ),
+    Route("DELETE", "/v1/rooms/{room_id}/spectators/{player_id}", Scope.ADMIN),
     Route("GET", "/v1/sessions", Scope.READ),
     Route("GET", "/v1/sessions/{session_id}", Scope.READ),
     Route("PATCH", "/v1/sessions/{session_id}", Scope.ADMIN, {"limits": {"idle_s": 0}}),

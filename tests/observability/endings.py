@@ -18,6 +18,7 @@ from holdfast.schemas.events import (
     PlayerLeft,
     Released,
     SignInFailed,
+    SpectatorLeft,
 )
 from holdfast.schemas.frames import Bye, Hello, Position, Resume
 from holdfast.schemas.requests import Ban, Create
@@ -359,6 +360,18 @@ async def _the_code_of_an_agent_fails() -> tuple[list[Event], Heard]:
         assert isinstance(inbox, Inbox)
         assert isinstance(inbox.farewell, SeatLeft)
         return play.events, inbox.farewell.reason
+
+
+@case(Reason.SEATED, SpectatorLeft)
+async def _a_spectator_is_given_a_seat() -> tuple[list[Event], Heard]:
+    async with scene(hall(max_spectators=1)) as play:
+        ada = await play.seated()
+        bob = await play.enter("bob")
+        bob.client.ask("spectate", room=play.room(ada).id)
+        await play.settled()
+        room = play.room(ada)
+        play.call(room.promote, room.spectators[0])
+        return play.events, await bob.left_for()
 
 
 @case(Reason.DROPPED, PlayerLeft)

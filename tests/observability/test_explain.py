@@ -7,9 +7,10 @@ import pytest
 from holdfast.core.reasons import Reason
 from holdfast.observability.explain import describe, explain
 from holdfast.observability.reason_words import WORDS
-from holdfast.schemas.events import Event, Renamed, RoomCreated, SessionEvent
+from holdfast.schemas.events import Event, Renamed, Restored, RoomCreated, SessionEvent, SpectatorJoined, SpectatorLeft
 from tests.observability.explain_samples import (
     NOON,
+    WHO,
     at_play,
     dropped,
     ended,
@@ -237,6 +238,15 @@ ENTRIES: list[tuple[Event, str]] = [
     (limited(), "reached the limit messages_per_s once: warned"),
     (limited(4), "reached the limit messages_per_s 4 times: warned"),
     (left(R.LEFT), "lost the seat in room r: they asked to leave (left)"),
+    (SpectatorJoined(**WHO, room="r", kind="arena", at=NOON), "watches room r (arena) as a spectator"),
+    (
+        SpectatorLeft(**WHO, room="r", reason=R.SEATED, at=NOON),
+        "watches room r no more: they have a seat in the room now (seated)",
+    ),
+    (
+        Restored(**WHO, grace_s=30.0, spectating="r", at=NOON),
+        "came back from the store as a spectator of room r; kept for 30 s",
+    ),
     (left("bored", "yawn"), "lost the seat in room r: bored: “yawn”"),
     (restored(), "came back from the store with a seat in room r; kept for 30 s"),
     (restored(""), "came back from the store; kept for 30 s"),

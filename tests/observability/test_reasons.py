@@ -4,7 +4,16 @@ import pytest
 
 from holdfast import Reason
 from holdfast.observability.reason_words import WORDS
-from holdfast.schemas.events import ConnectionRefused, Dropped, Ended, PlayerLeft, Released, SignInFailed
+from holdfast.schemas.events import (
+    ConnectionRefused,
+    Dropped,
+    Ended,
+    Event,
+    PlayerLeft,
+    Released,
+    SignInFailed,
+    SpectatorLeft,
+)
 from tests.observability.endings import CASES, Case
 from tests.server.durability.bench import in_virtual_time
 
@@ -30,5 +39,6 @@ def test_every_place_of_a_reason_has_its_words() -> None:
         if row.event in {ConnectionRefused, SignInFailed}:
             continue
         words = WORDS[row.reason]
-        said = {Dropped: words.drop, Ended: words.end or words.seat, Released: words.end, PlayerLeft: words.seat}
+        said: dict[type[Event], str] = {Dropped: words.drop, Ended: words.end or words.seat, Released: words.end}
+        said |= dict.fromkeys((PlayerLeft, SpectatorLeft), words.seat)
         assert said[row.event], row.reason

@@ -100,7 +100,10 @@ PROJECTIONS: dict[type[Struct], dict[type[Struct], set[str]]] = {
 }
 PAIRS = [(schema, each) for schema, projections in PROJECTIONS.items() for each in projections]
 # The same word for two things: a file has a version of its own, and shows lists whole.
-HOMONYMS = {(RoomFile, "version"), (RoomFile, "players"), (room.TimerFile, "arguments")}
+HOMONYMS = {
+    *((RoomFile, "version"), (RoomFile, "players"), (room.TimerFile, "arguments")),
+    (RoomRecord, "spectators"),
+}
 
 
 def plain(kind: Any) -> Any:

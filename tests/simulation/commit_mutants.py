@@ -158,7 +158,7 @@ def the_store_does_not_look_at_revisions() -> Iterator[None]:
 @durable_mutant
 def a_fenced_room_lets_out_what_waited() -> Iterator[None]:
     def _fenced(committer: Committer, batch: PendingBatch, fenced: Any) -> None:
-        for outlet in batch.room._leaving if batch.room is not None else ():
+        for outlet in [outlet for room in batch.rooms for outlet in room._leaving]:
             outlet.release()
             connection = outlet._session.connection
             if isinstance(connection, LiveConnection):
@@ -198,10 +198,11 @@ def a_seat_and_its_session_are_saved_apart() -> Iterator[None]:
     def _cut_batches(committer: Committer) -> list[PendingBatch]:
         batches: list[PendingBatch] = []
         for batch in right(committer):
-            room = PendingBatch(batch.room, batch.writes[: batch._room_writes])
-            session = PendingBatch(None, [])
-            session.writes, session.sessions = batch.writes[batch._room_writes :], batch.sessions
-            batches += [each for each in (session, room) if each.writes]
+            count = sum(batch.rooms.values())
+            rooms, sessions = PendingBatch(), PendingBatch()
+            rooms.writes, rooms.rooms = batch.writes[:count], batch.rooms
+            sessions.writes, sessions.sessions = batch.writes[count:], batch.sessions
+            batches += [each for each in (sessions, rooms) if each.writes]
         return batches
 
     right = Committer._cut_batches

@@ -31,6 +31,7 @@ export type RefusalCode =
   | "expired"
   | "not_allowed"
   | "already_seated"
+  | "already_spectating"
   | "duplicate"
   | "not_seated"
   | "other_version"

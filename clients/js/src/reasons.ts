@@ -52,6 +52,8 @@ export type Reason =
   | "room_failed"
   | "join_failed"
   | "agent_failed"
+  // The end of a spectator's place: they have a seat now.
+  | "seated"
   // Of this client.
   | "unreachable"
   | "suspended"

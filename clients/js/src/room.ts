@@ -22,7 +22,7 @@ import type {
 } from "./types.js";
 
 /**
- * One seat. Messages wait until you listen: with the first `on`, at the end of that turn, they are handed out in order.
+ * One seat, or a spectator's place. Messages wait until you listen: with the first `on`, at the end of that turn, they are handed out in order.
  *
  * A message counts as processed, and is acknowledged, when its listeners have returned.
  */
@@ -36,7 +36,7 @@ export class ClientRoom<M extends Described = AnyMessages> {
   #isDelivering = false;
   #isLeftTold = false;
 
-  /** Rooms are made by `join`, `create` and `joinOrCreate`. */
+  /** Rooms are made by `join`, `joinOrCreate` and `spectate`. */
   constructor(
     exchange: Exchange,
     seat: ClientSeat,
@@ -47,6 +47,11 @@ export class ClientRoom<M extends Described = AnyMessages> {
     this.#seat = seat;
     this.#inbox = seat.inbox;
     this.channel = seat.channel.number;
+  }
+
+  /** Whether we watch the room, without a seat. If `left.reason` is "seated", `session.room` is our seat. */
+  get isSpectator(): boolean {
+    return this.#seat.channel.purpose === "spectator";
   }
 
   /** Why the seat is gone; null while it is ours. */
@@ -173,12 +178,12 @@ export class ClientRoom<M extends Described = AnyMessages> {
     });
   }
 
-  /** Give the seat back. What was sent before arrives first; what was not handed out is dropped. */
+  /** Give the seat back, or watch no more. What was sent before arrives first; what was not handed out is dropped. */
   async leave(): Promise<void> {
     // The wire's request names no room: a seat that was taken later must not be left by mistake.
     if (!this.left && this.#exchange.protocol.channels.isNewest(this.channel)) {
       try {
-        await this.#exchange.request({ operation: "leave", args: {} }, () => {});
+        await this.#exchange.request({ operation: this.isSpectator ? "unspectate" : "leave", args: {} }, () => {});
       } catch (error) {
         const isGone = error instanceof Refused && error.code === "not_seated";
         if (!isGone && !(this.left && (error instanceof Refused || error instanceof Reset))) throw error;
@@ -253,7 +258,7 @@ export class ClientRoom<M extends Described = AnyMessages> {
   }
 
   #checkSeat(): void {
-    if (this.left) throw gone(this.left);
+    if (this.left) throw gone(this.left, this.isSpectator);
   }
 }
 
@@ -262,7 +267,10 @@ interface Seated {
   seat: ClientSeat;
 }
 
-/** The seats of a session by channel, oldest first. Only the newest is taken, but the others can still be read. */
+/**
+ * The seats of a session and the rooms it watched, by channel, oldest first. Only the newest seat and the newest place of
+ * a spectator are taken, but the others can still be read.
+ */
 export class Seats {
   readonly #exchange: Exchange;
   #seats = new Map<number, Seated>();
@@ -275,18 +283,23 @@ export class Seats {
     for (const { seat } of unwanted) seat.inbox.discard({ reason: "left", message: "" });
   }
 
-  /** The room we have a seat in. */
-  get room(): ClientRoom | null {
-    return [...this.#seats.values()].reverse().find(({ seat }) => !seat.inbox.left)?.room ?? null;
+  /** The room we have a seat in, or the one that we watch. */
+  room(isSpectator = false): ClientRoom | null {
+    return this.#newest(isSpectator, ({ room }) => !room.left)?.room ?? null;
   }
 
-  /** The room in which a seat was just taken. */
-  roomOf<M extends Described>(info: RoomInfo): ClientRoom<M> {
-    const seated = [...this.#seats.values()].reverse().find(({ room }) => room.id === info.id);
+  /** The room in which a seat was just taken, or that we have just begun to watch. */
+  roomOf<M extends Described>(info: RoomInfo, isSpectator = false): ClientRoom<M> {
+    const seated = this.#newest(isSpectator, ({ room }) => room.id === info.id);
     if (!seated) throw new Refused("not_seated", "the seat was gone before we heard of it; join again");
     // Else the room itself has told of a later one.
     if (!seated.seat.info) seated.seat.shown(info);
     return seated.room as unknown as ClientRoom<M>;
+  }
+
+  #newest(isSpectator: boolean, holds: (seated: Seated) => boolean): Seated | undefined {
+    const wanted = (seated: Seated) => seated.room.isSpectator === isSpectator && holds(seated);
+    return [...this.#seats.values()].reverse().find(wanted);
   }
 
   /** Hand out what is here. */
@@ -307,7 +320,8 @@ export class Seats {
         seat?.inbox.putLatest(event.type, event.body);
         break;
       case "channel_opened":
-        if (event.purpose === "seat") this.#opened(event.channel, event.room, event.kind);
+        if (event.purpose === "seat" || event.purpose === "spectator")
+          this.#opened(event.channel, event.room, event.kind);
         break;
       case "restarted":
         seat?.inbox.restart(this.#exchange.protocol.restartOf(event.channel, event.generation));

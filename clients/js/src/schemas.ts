@@ -45,6 +45,8 @@ export function roomInfo(content: unknown): RoomInfo {
     host: "",
     createdAt: 0,
     version: 0,
+    spectators: 0,
+    maxSpectators: 0,
     ...(given as unknown as Pick<RoomInfo, "id" | "kind" | "players" | "maxPlayers" | "phase" | "properties">),
   };
 }

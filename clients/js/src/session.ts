@@ -138,12 +138,22 @@ export class ClientSession {
 
   /** The room we have a seat in; after a refresh or a restart this is how to get it back. */
   get room(): ClientRoom | null {
-    return this.#seats.room;
+    return this.#seats.room();
   }
 
   /** The same, with its messages described. */
   roomAs<M extends Described = AnyMessages>(): ClientRoom<M> | null {
-    return this.#seats.room as unknown as ClientRoom<M> | null;
+    return this.#seats.room() as unknown as ClientRoom<M> | null;
+  }
+
+  /** The room that we watch without a seat; after a refresh or a restart this is how to get it back. */
+  get spectating(): ClientRoom | null {
+    return this.#seats.room(true);
+  }
+
+  /** The same, with its messages described. */
+  spectatingAs<M extends Described = AnyMessages>(): ClientRoom<M> | null {
+    return this.#seats.room(true) as unknown as ClientRoom<M> | null;
   }
 
   /** Listen for what becomes of the session; the result stops it. */
@@ -286,12 +296,20 @@ export class ClientSession {
 
   /** Take the seat that this player has, in the newest room if there are several; `not_found` if there is none. */
   async rejoin<M extends Described = AnyMessages>(): Promise<ClientRoom<M>> {
-    if (this.#seats.room) return this.#seats.room as unknown as ClientRoom<M>;
+    if (this.room) return this.room as unknown as ClientRoom<M>;
     // Not where one is only reserved: anybody in that room may have done that.
     const rooms = await this.#ask("mine", { seated: true }, roomInfos);
     const newest = rooms.sort((one, other) => other.createdAt - one.createdAt)[0];
     if (!newest) throw new Refused("not_found", "you have no seat in any room");
     return this.join<M>(newest.id);
+  }
+
+  // Spectate
+
+  /** Watch a room without a seat: by its id, or by its code. One room at a time; `leave` it, or `join` it. */
+  spectate<M extends Described = AnyMessages>(ref: RoomRef, options: JoinOptions = {}): Promise<ClientRoom<M>> {
+    const taken = (answer: unknown) => this.#seats.roomOf<M>(roomInfo(answer), true);
+    return this.#ask("spectate", { ...refOf(ref), ...options }, taken);
   }
 
   // Reserve seats, and wait for one

@@ -156,6 +156,10 @@ export interface RoomInfo {
   readonly createdAt: number;
   /** Grows with every change of the entry: what `ifVersion` compares. */
   readonly version: number;
+  /** Those who watch without a seat; they count in nothing else. */
+  readonly spectators: number;
+  /** How many may watch; 0: nobody. */
+  readonly maxSpectators: number;
 }
 
 /** One page of a search; the cursor gets the next one, and is empty after the last. */

@@ -75,7 +75,8 @@ const ways = {
     session.on("close", (error) => say({ event: "close", reason: /** @type {any} */ (error).reason }));
     heard.down = down;
     sent = up;
-    if (session.room) listen(session.room);
+    const seat = session.room ?? session.spectating;
+    if (seat) listen(seat);
     return { session: session.id, player: session.playerId, name: session.name, outcome: told(session.outcome) };
   },
   async rename({ name }) {
@@ -83,6 +84,14 @@ const ways = {
   },
   async create({ kind, ...options }) {
     return { room: (await session.create(kind, options)).id };
+  },
+  async spectate({ room: id }) {
+    listen(await session.spectate(id));
+    return { room: id };
+  },
+  seat() {
+    if (session.room) listen(session.room);
+    return { room: room.id };
   },
   async join({ kind = "counting", room: id, ...options }) {
     listen(await (id ? session.join(id, options) : session.joinOrCreate(kind, options)));

@@ -75,6 +75,7 @@ ROOMS: list[Column] = [
     *("id", "kind", "name", "phase"),
     ("seats", lambda item: f"{item['players']} of {item['max_players']}"),
     ("open", lambda item: item.get("open_seats", 0)),
+    ("watching", lambda item: item.get("spectators") or ""),
     ("access", _access),
     *("code", "created_at"),
     ("properties", lambda item: json.dumps(item["properties"], ensure_ascii=False) if item["properties"] else ""),
@@ -83,6 +84,10 @@ _SEATS: list[Column] = [
     *("player", "name", "state", "session", "latency_ms"),
     ("until", lambda item: f"{span(item['expires_in_s'])} more" if item.get("expires_in_s") else ""),
     ("is", lambda item: ", ".join(word for word in ("host", "agent") if item.get(f"is_{word}"))),
+]
+_SPECTATORS: list[Column] = [
+    *("player", "name", "state", "session", "latency_ms"),
+    ("until", lambda item: f"{span(item['expires_in_s'])} more" if item.get("expires_in_s") else ""),
 ]
 _BANS: list[Column] = [
     ("banned", lambda item: item["subject"]),
@@ -140,6 +145,11 @@ _add(rooms, "show", "GET rooms/{room_id}", show_one, "Show all details of a room
 _add(
     *(rooms, "seats", "LIST rooms/{room_id}/seats", table_of(_SEATS, empty="No seats are taken.")),
     "Show the seats of a room on a running node.",
+)
+_add(
+    *(rooms, "spectators", "LIST rooms/{room_id}/spectators", table_of(_SPECTATORS, empty="Nobody watches this room.")),
+    "Show who watches a room on a running node.",
+    limit_option,
 )
 _add(
     *(rooms, "end", "DELETE rooms/{room_id}", show_one),

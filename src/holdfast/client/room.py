@@ -31,7 +31,7 @@ from holdfast.core.messages import (
 from holdfast.core.reasons import Reason
 from holdfast.logs import get_logger
 from holdfast.schemas.frames import Latest
-from holdfast.schemas.requests import Leave, Update
+from holdfast.schemas.requests import Leave, Unspectate, Update
 from holdfast.schemas.room import JoinPolicy, RoomInfo, Visibility
 
 log = get_logger("holdfast.client")
@@ -298,7 +298,8 @@ def several(names: str | Iterable[str]) -> list[str]:
 
 
 class ClientRoom:
-    """One seat. Iterate over it for the room's messages; it ends when the seat is gone, and `left` says why.
+    """One seat, or a spectator's place. Iterate over it for the room's messages; it ends when that is gone, and `left`
+    says why.
 
     A message counts as processed, and is acknowledged, when the next one is asked for. One task should read.
     """
@@ -309,6 +310,8 @@ class ClientRoom:
         self.id = opened.room
         self.kind = opened.kind
         self.channel = opened.channel
+        self.is_spectator = opened.purpose == "spectator"
+        """Whether we watch the room, without a seat. With `left.reason` "seated", `session.room` is our seat."""
         self.info: RoomInfo | None = None
         """The room's entry in the directory when it was last told; None after `saved=`, until it changes."""
         self.host = ""
@@ -403,11 +406,11 @@ class ClientRoom:
         self._check_seat()
 
     async def leave(self) -> None:
-        """Give the seat back. What was sent before arrives first; what was not read is dropped."""
+        """Give the seat back, or watch no more. What was sent before arrives first; what was not read is dropped."""
         # The wire's request names no room: a seat that was taken later must not be left by mistake.
         if self.left is None and self._exchange.protocol.channels.is_newest(self.channel):
             try:
-                await self._exchange.ask(Leave(), object)
+                await self._exchange.ask(Unspectate() if self.is_spectator else Leave(), object)
             except NotSeated:
                 pass
             except (Refused, Reset):
@@ -463,15 +466,15 @@ class ClientRoom:
 
     def _check_seat(self) -> None:
         if self.left is not None:
-            raise _gone(self.left)
+            raise _gone(self.left, self.is_spectator)
 
     def __repr__(self) -> str:
         player = self._exchange.protocol.player_id
         return f"<ClientRoom {self.id} {self.kind} of {player}{' left' if self.left else ''}>"
 
 
-def _gone(left: SeatLeft) -> NotSeated:
-    return NotSeated(f"the seat is gone: {left.message or left.reason}")
+def _gone(left: SeatLeft, is_spectator: bool = False) -> NotSeated:
+    return NotSeated(f"the {'place' if is_spectator else 'seat'} is gone: {left.message or left.reason}")
 
 
 class _Seated(NamedTuple):
@@ -481,7 +484,8 @@ class _Seated(NamedTuple):
 
 
 class SessionSeats:
-    """The seats of a session by channel, oldest first. Only the newest is taken, but the others can still be read."""
+    """The seats of a session and the rooms it watched, by channel, oldest first. Only the newest seat and the newest
+    place of a spectator are taken, but the others can still be read."""
 
     def __init__(self, exchange: Exchange, messages: Iterable[type[Message]], *, latest_max: int) -> None:
         self._exchange = exchange
@@ -491,15 +495,15 @@ class SessionSeats:
         for event in exchange.protocol.channels.seats():
             self.happened(event)
 
-    @property
-    def room(self) -> ClientRoom | None:
-        """The room we have a seat in."""
-        return next((seat.room for seat in reversed(self._seats.values()) if seat.room.left is None), None)
+    def room(self, *, is_spectator: bool = False) -> ClientRoom | None:
+        """The room we have a seat in, or the one that we watch."""
+        rooms = (seat.room for seat in reversed(self._seats.values()))
+        return next((room for room in rooms if room.left is None and room.is_spectator == is_spectator), None)
 
-    def room_of(self, info: RoomInfo) -> ClientRoom:
-        """The room in which a seat was just taken."""
+    def room_of(self, info: RoomInfo, *, is_spectator: bool = False) -> ClientRoom:
+        """The room in which a seat was just taken, or that we have just begun to watch."""
         for room, *_ in reversed(self._seats.values()):
-            if room.id == info.id:
+            if room.id == info.id and room.is_spectator == is_spectator:
                 if room.info is None:
                     # Else the room itself has told of a later one.
                     room.info, room.host = info, info.host
@@ -519,7 +523,7 @@ class SessionSeats:
     def happened(self, event: SeatEvent) -> None:
         """Something came on a channel, or became of it."""
         if isinstance(event, ChannelOpened):
-            if event.purpose == "seat":
+            if event.purpose in {"seat", "spectator"}:
                 self._opened(event)
             return
         if event.channel not in self._seats:

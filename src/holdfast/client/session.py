@@ -38,6 +38,7 @@ from holdfast.schemas.requests import (
     Reserve,
     RoomOptions,
     Search,
+    Spectate,
     StartPlacement,
     Wait,
     Watch,
@@ -153,7 +154,12 @@ class ClientSession:
     @property
     def room(self) -> ClientRoom | None:
         """The room we have a seat in; after `saved=` this is how to get it back."""
-        return self._seats.room
+        return self._seats.room()
+
+    @property
+    def spectating(self) -> ClientRoom | None:
+        """The room that we watch without a seat; after `saved=` this is how to get it back."""
+        return self._seats.room(is_spectator=True)
 
     async def rename(self, name: str) -> str:
         """Change the display name; the one that the server has accepted. `NameNotAllowed`: choose another."""
@@ -302,13 +308,22 @@ class ClientSession:
 
     async def rejoin(self) -> ClientRoom:
         """Take the seat that this player has, in the newest room if there are several; `NotFound` if there is none."""
-        if self._seats.room is not None:
-            return self._seats.room
+        if self.room is not None:
+            return self.room
         # Not where one is only reserved: anybody in that room may have done that.
         rooms = await self._exchange.ask(Mine(seated=True), list[RoomInfo])
         if not rooms:
             raise NotFound("you have no seat in any room")
         return await self.join(max(rooms, key=lambda info: info.created_at).id)
+
+    # Spectate
+
+    async def spectate(
+        self, room_id: str = "", *, code: str = "", password: str = "", message_version: str = ""
+    ) -> ClientRoom:
+        """Watch a room without a seat: by its id, or by its code. One room at a time; `leave` it, or `join` it."""
+        request = Spectate(room_id, code, password, message_version)
+        return await self._exchange.ask_then(request, RoomInfo, partial(self._seats.room_of, is_spectator=True))
 
     # Reserve seats, and wait for one
 

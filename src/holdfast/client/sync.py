@@ -252,6 +252,7 @@ class ClientRoom(Bridge[awaited_room.ClientRoom]):
     sent = Mirrored[int]()
     accepted = Mirrored[int]()
     received = Mirrored[int]()
+    is_spectator = Mirrored[bool]()
 
     send = blocking(awaited_room.ClientRoom.send)
     ask = blocking(awaited_room.ClientRoom.ask)
@@ -403,6 +404,7 @@ class ClientSession(Bridge[awaited_session.ClientSession]):
     update_room = blocking(awaited_session.ClientSession.update_room)
     join = blocking_as(ClientRoom, awaited_session.ClientSession.join)
     join_or_create = blocking_as(ClientRoom, awaited_session.ClientSession.join_or_create)
+    spectate = blocking_as(ClientRoom, awaited_session.ClientSession.spectate)
     my_rooms = blocking(awaited_session.ClientSession.my_rooms)
     rejoin = blocking_as(ClientRoom, awaited_session.ClientSession.rejoin)
     reserve = blocking(awaited_session.ClientSession.reserve)
@@ -455,6 +457,12 @@ class ClientSession(Bridge[awaited_session.ClientSession]):
     def room(self) -> ClientRoom | None:
         """The room we have a seat in; after `saved=` this is how to get it back."""
         room = self._awaited.room
+        return ClientRoom(self._background, room) if room is not None else None
+
+    @property
+    def spectating(self) -> ClientRoom | None:
+        """The room that we watch without a seat; after `saved=` this is how to get it back."""
+        room = self._awaited.spectating
         return ClientRoom(self._background, room) if room is not None else None
 
     @overload

@@ -12,6 +12,7 @@
     │   ├── Expired              it no longer exists: a room that has ended, a closed watch
     │   ├── NotAllowed           this player may not do it
     │   ├── AlreadySeated        this session has a seat; leave it first
+    │   ├── AlreadySpectating    this session watches a room; leave that first
     │   ├── Duplicate            this player is already in the room, which allows one seat each
     │   ├── NotSeated            the session has no seat
     │   ├── OtherVersion         the client was built for other messages than the room's
@@ -102,6 +103,12 @@ class AlreadySeated(Refused):
     """The session already has a seat; leave it first."""
 
     code = "already_seated"
+
+
+class AlreadySpectating(Refused):
+    """The session already watches a room as a spectator; leave that first."""
+
+    code = "already_spectating"
 
 
 class Duplicate(Refused):

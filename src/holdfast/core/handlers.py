@@ -44,6 +44,8 @@ class Handler:
     """The role that a sender needs; empty for none."""
     can_nest: bool = False
     """Whether a body can be nested arbitrarily deep."""
+    spectators: bool = False
+    """Whether spectators may send the message, too."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,26 +54,28 @@ class _Mark:
 
     message_type: type[Message]
     """`_ANNOTATED` until the class is made: an annotation may be text that cannot be resolved earlier."""
-    role: str
+    role: str = ""
+    spectators: bool = False
 
 
 @overload
-def on(message_type: type[Message], /, *, role: str | None = None) -> Callable[[F], F]: ...
+def on(message_type: type[Message], /, *, role: str | None = None, spectators: bool = False) -> Callable[[F], F]: ...
 @overload
-def on(*, role: str | None = None) -> Callable[[F], F]: ...
+def on(*, role: str | None = None, spectators: bool = False) -> Callable[[F], F]: ...
 @overload
 def on(method: F, /) -> F: ...
-def on(marked: Any = _ANNOTATED, /, *, role: str | None = None) -> Any:
+def on(marked: Any = _ANNOTATED, /, *, role: str | None = None, spectators: bool = False) -> Any:
     """Mark a method of a room as the handler of a message: `@on` before `def moved(self, player, move: Move)`.
 
     The message's type is that of the annotation, or the one in brackets: `@on(Move)`. With a role, as in
-    `@on(role="gm")`, only players who have it may send the message; others are refused.
+    `@on(role="gm")`, only players who have it may send the message; others are refused. With `spectators=True`
+    spectators may send it, too: then the method gets a `Player` or a `Spectator`.
     """
     if role is not None and (not isinstance(role, str) or not role):  # type: ignore[redundant-expr]
         raise TypeError(f'role= takes the name of a role, as in @on(Move, role="gm"); got {role!r}')
     if callable(marked) and not isinstance(marked, type):
-        return _marked(marked, _Mark(_ANNOTATED, ""))
-    mark = _Mark(marked if marked is _ANNOTATED else _message_type(marked), role or "")
+        return _marked(marked, _Mark(_ANNOTATED))
+    mark = _Mark(marked if marked is _ANNOTATED else _message_type(marked), role or "", spectators)
     return lambda method: _marked(method, mark)
 
 
@@ -112,7 +116,7 @@ def handlers_of(cls: type) -> dict[str, Handler]:
             )
         check_parameters(cls, attribute, method, ("player", name))
         decoders = {codec: codec.body_decoder(message_type) for codec in CODECS.values()}
-        found[name] = Handler(message_type, method, decoders, mark.role, can_nest(message_type))
+        found[name] = Handler(message_type, method, decoders, mark.role, can_nest(message_type), mark.spectators)
     return found
 
 

@@ -40,6 +40,8 @@ def describe_room(room: Room[Any], properties: dict[str, Any]) -> RoomSchema:
         successor=context.successor,
         created_at=listing.created_at,
         version=listing.version,
+        spectators=len(context.spectators or ()),
+        max_spectators=room.max_spectators,
     )
 
 
@@ -62,6 +64,15 @@ def check_space(room: Room[Any], seats: int) -> None:
     if context.is_locked or context.listing.join_policy == "deny_all":
         raise RoomLocked("the room is locked" if context.is_locked else "the room takes nobody new")
     check_full(room, seats)
+
+
+def check_seat(room: Room[Any], player_id: PlayerId) -> None:
+    """Refuse a seat to a player whom the room itself lets in, locked or not."""
+    seats = context_of(room).seats
+    if room.duplicate != "allow" and seats.of(player_id) is not None:
+        raise Duplicate(f"player {player_id} is in the room already")
+    if not seats.is_awaited(player_id):
+        check_full(room, 1)
 
 
 def check_full(room: Room[Any], seats: int) -> None:

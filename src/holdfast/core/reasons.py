@@ -59,6 +59,8 @@ class Reason(StrEnum):
     ROOM_FAILED = "room_failed"
     JOIN_FAILED = "join_failed"
     AGENT_FAILED = "agent_failed"
+    # The end of a spectator's place: they have a seat in the room now.
+    SEATED = "seated"
 
 
 CLOSE_CODES: dict[Reason, int] = {

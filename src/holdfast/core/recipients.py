@@ -6,40 +6,49 @@ from typing import Any
 
 from holdfast.core.codec import Codec
 from holdfast.core.messages import Message, check_message
-from holdfast.core.room_context import Seats
-from holdfast.core.session import Player, Seat, SeatState, seat_of
+from holdfast.core.room_context import RoomContext, SeatRegistry
+from holdfast.core.session import Member, Player, Seat, SeatState, seat_of
 
 
 def choose(
-    seats: Seats,
-    exclude: Iterable[Player[Any]],
+    context: RoomContext,
+    exclude: Iterable[Member],
     *,
-    to: Iterable[Player[Any]] | None,
+    to: Iterable[Member] | None,
     where: Callable[[Player[Any]], object] | None,
     role: str,
+    spectators: bool,
 ) -> tuple[Seat, ...]:
-    """The seats of the players that fulfil every condition, each once."""
-    chosen: Iterable[Seat] = seats.occupied if to is None else _named(seats, to)
+    """The seats of the players, and the places of the spectators, that fulfil every condition, each once.
+
+    `where` is a question about players: it leaves out spectators.
+    """
+    chosen: Iterable[Seat]
+    if to is not None:
+        chosen = _named(context.seats, context.spectators if spectators else None, to)
+    else:
+        chosen = context.everybody if spectators else context.seats.occupied
     if role:
         chosen = [seat for seat in chosen if role in seat.session.roles]
     if left_out := frozenset(exclude):
-        chosen = [seat for seat in chosen if seat.player not in left_out]
+        chosen = [seat for seat in chosen if seat.member not in left_out]
     if where is not None:
         if inspect.iscoroutinefunction(where):
             # Its answer would be a coroutine, which counts as true: everybody would hear a secret.
             raise TypeError("where= takes a plain function of a player, not an `async def`")
-        chosen = [seat for seat in chosen if where(seat.player)]
+        chosen = [seat for seat in chosen if isinstance(seat.member, Player) and where(seat.member)]
     return tuple(chosen)
 
 
-def _named(seats: Seats, players: Iterable[Player[Any]]) -> Iterable[Seat]:
+def _named(seats: SeatRegistry, places: SeatRegistry | None, members: Iterable[Member]) -> Iterable[Seat]:
     """The seats of these players; those who have left, or are in another room, receive nothing."""
     found: dict[Seat, None] = {}
-    for player in players:
-        if not isinstance(player, Player):
-            raise TypeError(f"to= takes players of this room; got {player!r}: self.player(player_id) finds one by id")
-        seat = seat_of(player)
-        if seat in seats and seat.state is not SeatState.RESERVED:
+    for member in members:
+        if not isinstance(member, Member):
+            raise TypeError(f"to= takes players of this room; got {member!r}: self.player(player_id) finds one by id")
+        seat = seat_of(member)
+        is_here = seat in seats or (places is not None and seat in places)
+        if is_here and seat.state is not SeatState.RESERVED:
             found[seat] = None
     return found
 

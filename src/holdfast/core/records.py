@@ -5,9 +5,9 @@ and its `epoch` grows with every node that takes the room over. Records are arra
 appended; incompatible changes get a new version and a migration here. The fields follow the version and a checksum, in
 every version: a disk may flip a bit, and a wrong state is worse than none.
 
-Seats, objects, timers and groups are lists in a room's record. Recently changed entries are in the record itself; the
-others are beside it, each under its own key, so that a commit writes only what has changed. An entry in the record
-replaces the one with its number beside it.
+Seats, objects, timers, groups and spectators are lists in a room's record. Recently changed entries are in the record
+itself; the others are beside it, each under its own key, so that a commit writes only what has changed. An entry in the
+record replaces the one with its number beside it.
 """
 
 import hashlib
@@ -25,7 +25,7 @@ from holdfast.core.limits import Limits, RoleLimits
 from holdfast.core.session import PlayerId, Seat, Session, SessionId, is_agent, known_features
 from holdfast.schemas.ban import BanRecord
 from holdfast.schemas.frames import Purpose, Reply, RequestProblem
-from holdfast.schemas.player import PlayerSchema, SeatRecord
+from holdfast.schemas.player import PlayerSchema, SeatRecord, SpectatorInfo
 from holdfast.schemas.projection import project
 from holdfast.schemas.role import RoleRecord
 from holdfast.schemas.room import EffectRecord, GroupRecord, ObjectsRecord, RoomRecord, TimerRecord
@@ -145,7 +145,7 @@ decode_role = _reader(RoleRecord)
 decode_standing = _reader(StandingRecord)
 
 
-ListName = Literal["@seats", "@objects", "@timers", "@groups"]
+ListName = Literal["@seats", "@objects", "@timers", "@groups", "@spectators"]
 """Where the entries of a list are beside a room's record: `<the room's key>/@seats/12`. No `Parts` has such a name."""
 
 
@@ -168,6 +168,11 @@ def timers_of(record: RoomRecord, key: str, beside: Mapping[str, bytes]) -> list
 def groups_of(record: RoomRecord, key: str, beside: Mapping[str, bytes]) -> list[GroupRecord]:
     """The groups of a room in the order in which they began, or `Unreadable`."""
     return _entries_of(record.groups, f"{key}/@groups/", beside, GroupRecord)
+
+
+def spectators_of(record: RoomRecord, key: str, beside: Mapping[str, bytes]) -> list[SeatRecord]:
+    """The spectators of a room in order, or `Unreadable`."""
+    return _entries_of(record.spectators, f"{key}/@spectators/", beside, SeatRecord)
 
 
 def _entries_of(inline: list[Raw], prefix: str, beside: Mapping[str, bytes], kind: type[E]) -> list[E]:
@@ -245,6 +250,7 @@ def describe_session(session: Session, now: float) -> SessionSchema:
         status=session.status,
         room=session.room_id,
         account=session.account,
+        spectating=session.spectating,
         roles=sorted(session.roles),
         proven_roles=sorted(session.proven_roles),
         limits=_values(session.rates.special if session.rates is not None else None),
@@ -295,12 +301,17 @@ def _values(limits: RoleLimits | None) -> dict[str, float]:
 
 
 def session_record(
-    session: Session, room_id: str, closing: list[ChannelRecord], inbox: ChannelRecord | None = None
+    session: Session,
+    room_id: str,
+    closing: list[ChannelRecord],
+    inbox: ChannelRecord | None = None,
+    *,
+    spectating: str = "",
 ) -> SessionRecord:
-    """The saved form of a session with its seat in this room (empty: no seat)."""
+    """The saved form of a session with its seat in this room (empty: no seat), which watches that one."""
     assert session.codec is not None
     described = describe_session(session, session.last_active_at)
-    return project(described, SessionRecord, room=room_id, closing=closing, inbox=inbox)
+    return project(described, SessionRecord, room=room_id, closing=closing, inbox=inbox, spectating=spectating)
 
 
 def describe_player(seat: Seat, now: float, *, is_host: bool, groups: Sequence[str] = ()) -> PlayerSchema:
@@ -322,6 +333,19 @@ def describe_player(seat: Seat, now: float, *, is_host: bool, groups: Sequence[s
         options=seat.options,
         owned=sorted(seat.owned),
         groups=list(groups),
+    )
+
+
+def describe_spectator(place: Seat, now: float) -> SpectatorInfo:
+    """A spectator as operators see them."""
+    session = place.session
+    return SpectatorInfo(
+        player=place.player_id,
+        state=place.state.value,
+        session=session.id,
+        latency_ms=round(session.latency_ms, 3),
+        expires_in_s=seconds_until(session.expires_at, now),
+        name=place.name,
     )
 
 

@@ -14,7 +14,7 @@ from holdfast.core.ownership import Objects, Orphans
 from holdfast.core.reasons import Reason
 from holdfast.core.recipients import choose, send_latest_to, send_to
 from holdfast.core.room_context import EVERY_S_MIN, Phase, RoomContext, Timer
-from holdfast.core.session import Player, PlayerId, SeatState
+from holdfast.core.session import Player, PlayerId, SeatState, Spectator
 from holdfast.schemas.requests import Update
 
 if TYPE_CHECKING:
@@ -49,6 +49,8 @@ class Room(Generic[D]):
 
     max_players: int = 16
     """Seats. Reserved and held ones count."""
+    max_spectators: int = 0
+    """How many may watch without a seat; 0: nobody."""
     grace_s: float = 30.0
     """How long a dropped player's seat is held."""
     durability: Durability = "memory"
@@ -164,6 +166,12 @@ class Room(Generic[D]):
         return seat.player if seat is not None else None
 
     @property
+    def spectators(self) -> tuple[Spectator, ...]:
+        """Those who watch without a seat, connected or held, in the order in which they came."""
+        places = self._holdfast_context.spectators
+        return places.members if places is not None else ()
+
+    @property
     def host(self) -> Player[D] | None:
         """The player with the host's role, if there is one; theirs until they leave for good. See `name_host`."""
         return self._holdfast_context.host
@@ -196,38 +204,41 @@ class Room(Generic[D]):
     def broadcast(
         self,
         message: Message,
-        exclude: Iterable[Player[D]] = (),
+        exclude: Iterable[Player[D] | Spectator] = (),
         *,
-        to: Iterable[Player[D]] | None = None,
+        to: Iterable[Player[D] | Spectator] | None = None,
         where: Callable[[Player[D]], object] | None = None,
         role: str = "",
+        spectators: bool = True,
     ) -> None:
-        """Send reliably to every player of the room, also to those whose seat is held; or to some of them.
+        """Send reliably to every player of the room, also to those whose seat is held, and to its spectators; or to
+        some of them.
 
-        Only to these players (`to`), those for whom a function is true (`where`), and those with a role (`role`). If
-        several are given, all of them must be fulfilled.
+        Only to these players and spectators (`to`), players for whom a function is true (`where`), and those with a
+        role (`role`). If several are given, all of them must be fulfilled.
         """
-        seats = self._holdfast_context.seats
-        some = seats.occupied
+        context = self._holdfast_context
+        some = context.everybody if spectators else context.seats.occupied
         if exclude or role or to is not None or where is not None:
-            some = choose(seats, exclude, to=to, where=where, role=role)
+            some = choose(context, exclude, to=to, where=where, role=role, spectators=spectators)
         send_to(some, message)
 
     def broadcast_latest(
         self,
         message: Message,
         key: str = "",
-        exclude: Iterable[Player[D]] = (),
+        exclude: Iterable[Player[D] | Spectator] = (),
         *,
-        to: Iterable[Player[D]] | None = None,
+        to: Iterable[Player[D] | Spectator] | None = None,
         where: Callable[[Player[D]], object] | None = None,
         role: str = "",
+        spectators: bool = True,
     ) -> None:
-        """Send unreliably to players of the room, who are chosen as by `broadcast`: see `Player.send_latest`."""
-        seats = self._holdfast_context.seats
-        some = seats.occupied
+        """Send unreliably to players and spectators, who are chosen as by `broadcast`: see `Player.send_latest`."""
+        context = self._holdfast_context
+        some = context.everybody if spectators else context.seats.occupied
         if exclude or role or to is not None or where is not None:
-            some = choose(seats, exclude, to=to, where=where, role=role)
+            some = choose(context, exclude, to=to, where=where, role=role, spectators=spectators)
         send_latest_to(some, message, key)
 
     def start(self) -> None:
@@ -289,6 +300,14 @@ class Room(Generic[D]):
     def name_host(self, player: Player[D] | None) -> None:
         """Make a player the host from now on (None: nobody, until the next election)."""
         self._holdfast_context.commands.name_host(player)
+
+    def promote(self, spectator: Spectator) -> Player[D]:
+        """Give a spectator a seat: `on_unspectate` and `on_join` follow this turn, and their client is told.
+
+        A locked room may promote; `RoomFull` if all seats are taken, held or reserved. While the spectator is away, the
+        seat is held for them as the place was.
+        """
+        return self._holdfast_context.commands.promote(spectator)
 
     def own(self, player: Player[D] | None, object_id: str) -> None:
         """Make the player the owner of an object (None: the server). `Throttled` if they have too many."""
@@ -387,11 +406,20 @@ class Room(Generic[D]):
     def on_rejoin(self, player: Player[D]) -> Any:
         """A dropped player is back, with the same data and objects."""
 
-    def on_resync(self, player: Player[D]) -> Any:
-        """Messages to this player could not be kept: send them the current state. It arrives before anything else."""
+    def on_resync(self, player: Player[D] | Any) -> Any:
+        """Messages to this player could not be kept: send them the current state. It arrives before anything else.
+
+        Also called for a spectator, with a `Spectator`.
+        """
 
     def on_leave(self, player: Player[D], reason: Reason) -> Any:
         """A player is gone for good and in `players` no more; their objects are still theirs in here."""
+
+    def on_spectate(self, spectator: Spectator) -> Any:
+        """Somebody begins to watch: send them the state. Raise `Refused` to say no."""
+
+    def on_unspectate(self, spectator: Spectator, reason: Reason) -> Any:
+        """A spectator watches no more, or has a seat now (`Reason.SEATED`)."""
 
     def heir(self, player: Player[D], object_id: str) -> Player[D] | None:
         """The next owner of an object whose player left, when `orphans` is "heir"; None: it is forgotten."""

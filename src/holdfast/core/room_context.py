@@ -10,7 +10,7 @@ from holdfast.core.names import NamesInRoom
 from holdfast.core.ownership import Ownership
 from holdfast.core.reasons import Reason
 from holdfast.core.room_listing import PropertyDict, RoomListing, RoomStatus
-from holdfast.core.session import Player, PlayerId, Seat, SeatState
+from holdfast.core.session import Player, PlayerId, Seat, SeatState, Spectator
 from holdfast.schemas.requests import Update
 
 if TYPE_CHECKING:
@@ -85,6 +85,7 @@ class RoomCommands:
     update: Callable[[Update], None]
     name_host: Callable[[Player[Any] | None], None]
     open_agent: Callable[[str, Callable[..., Any], frozenset[str], Any], Player[Any]]
+    promote: Callable[[Spectator], Player[Any]]
 
 
 class Reservation(NamedTuple):
@@ -104,34 +105,26 @@ class Reservation(NamedTuple):
         return bool(self.by) and not self.is_placed
 
 
-class Seats:
-    """All seats of one room, whatever state they are in. Every seat and every open reservation counts as occupied.
+class SeatRegistry:
+    """Seats of one room in the order they were given, or spectators' places; found by player in constant time."""
 
-    A reservation in use has become a seat of its own, and does not expire. It is remembered until the room has heard of
-    its player: before that they may be turned away, or the server may crash.
-    """
+    __slots__ = ("_changed", "_last_number", "_members", "_occupied", "_of_player", "_seats", "beside", "names")
 
-    def __init__(self, changed: Callable[[], None]) -> None:
-        """`changed` is called when there is one seat more or less."""
+    def __init__(self, changed: Callable[[], None], seats: "SeatRegistry | None" = None) -> None:
+        """`changed` is called when there is one seat more or less. Places share the names of the room's `seats`."""
         self._changed = changed
+        self.beside = seats
+        if seats is not None:
+            seats.beside = self
         # In the order they were given.
         self._seats: dict[Seat, None] = {}
         # Several for a player in a room that allows it.
         self._of_player: dict[PlayerId, tuple[Seat, ...]] = {}
         self._last_number = 0
         self._occupied: tuple[Seat, ...] | None = None
-        self._players: tuple[Player[Any], ...] | None = None
         # None while nobody in the room has chosen a name.
-        self._names: NamesInRoom | None = None
-        self.reservations: dict[PlayerId, Reservation] = {}
-        """Those in use included; changed by `reserve` and `unreserve`."""
-        self._in_use: set[PlayerId] = set()
-        self.waitlist: dict[PlayerId, None] = {}
-        """Players who wait for a seat, first come first served."""
-        self.agents = 0
-        """How many seats have an agent that the room itself opened."""
-
-    # Seats
+        self.names: NamesInRoom | None = seats.names if seats is not None else None
+        self._members: tuple[Any, ...] | None = None
 
     def __len__(self) -> int:
         return len(self._seats)
@@ -144,16 +137,6 @@ class Seats:
         return seat in self._seats
 
     @property
-    def used(self) -> int:
-        """Seats and reservations that count against `max_players`."""
-        return len(self._seats) + self.reservations_open
-
-    @property
-    def keeping(self) -> int:
-        """Those that keep the room alive: all but the seats of its own agents."""
-        return self.used - self.agents
-
-    @property
     def occupied(self) -> tuple[Seat, ...]:
         """The seats that are taken or held, in the order the players joined."""
         if self._occupied is None:
@@ -161,16 +144,20 @@ class Seats:
         return self._occupied
 
     @property
-    def players(self) -> tuple[Player[Any], ...]:
-        """The players in the room, connected or not, in the order in which they joined."""
-        if self._players is None:
-            self._players = tuple(seat.player for seat in self.occupied)
-        return self._players
+    def members(self) -> tuple[Any, ...]:
+        """The players on the seats, or the spectators, connected or not, in the order in which they joined."""
+        if self._members is None:
+            self._members = tuple(seat.member for seat in self.occupied)
+        return self._members
 
     def of(self, player_id: str) -> Seat | None:
         """The player's seat in any state, the oldest if they have several."""
         seats = self._of_player.get(PlayerId(player_id))
         return seats[0] if seats is not None else None
+
+    def all_of(self, player_id: str) -> tuple[Seat, ...]:
+        """All seats of a player, in any state."""
+        return self._of_player.get(PlayerId(player_id), ())
 
     def occupied_by(self, player_id: str) -> Seat | None:
         """The player's seat that is taken or held."""
@@ -182,7 +169,6 @@ class Seats:
         seat.number = seat.number or self._last_number + 1
         self._last_number = max(self._last_number, seat.number)
         self._seats[seat] = None
-        self.agents += bool(seat.agent)
         self._of_player[seat.player_id] = (*self._of_player.get(seat.player_id, ()), seat)
         self._take_name(seat)
         self.occupation_changed()
@@ -190,24 +176,30 @@ class Seats:
 
     def occupation_changed(self) -> None:
         """A newcomer's seat was taken: they are a player now."""
-        self._occupied = self._players = None
+        self._occupied = self._members = None
 
     # Names
 
     def _take_name(self, seat: Seat) -> None:
         """Decide what the player is called here; a restored seat knows it already."""
-        names = self._names
+        names = self.names
         if names is None:
             if not seat.session.name and not seat.shown_name:
                 return
-            names = self._names = NamesInRoom()
-            for each in self._seats:
+            names = NamesInRoom()
+            self._share_names(names)
+            for each in (*self._seats, *(self.beside or ())):
                 if each is not seat:
-                    each.shown_name = names.take(each.player_id, each.player.name)
+                    each.shown_name = names.take(each.player_id, each.member.name)
         if seat.shown_name:
             names.keep(seat.player_id, seat.shown_name)
         else:
-            seat.shown_name = names.take(seat.player_id, seat.player.name)
+            seat.shown_name = names.take(seat.player_id, seat.member.name)
+
+    def _share_names(self, names: NamesInRoom | None) -> None:
+        self.names = names
+        if self.beside is not None:
+            self.beside.names = names
 
     def renamed(self, seat: Seat) -> None:
         """The player has another name, or another session with another name."""
@@ -216,16 +208,15 @@ class Seats:
         self._take_name(seat)
 
     def _give_name_back(self, seat: Seat) -> None:
-        if self._names is not None:
-            self._names.give_back(seat.player_id, seat.shown_name)
-            if not self._seats:
-                self._names = None
+        if self.names is not None:
+            self.names.give_back(seat.player_id, seat.shown_name)
+            if not self._seats and not self.beside:
+                self._share_names(None)
 
     def remove(self, seat: Seat) -> None:
         if seat in self._seats:
             del self._seats[seat]
             self._give_name_back(seat)
-            self.agents -= bool(seat.agent)
         rest = tuple(each for each in self._of_player.get(seat.player_id, ()) if each is not seat)
         if rest:
             self._of_player[seat.player_id] = rest
@@ -233,6 +224,49 @@ class Seats:
             self._of_player.pop(seat.player_id, None)
         self.occupation_changed()
         self._changed()
+
+
+class Seats(SeatRegistry):
+    """All seats of one room, whatever state they are in. Every seat and every open reservation counts as occupied.
+
+    A reservation in use has become a seat of its own, and does not expire. It is remembered until the room has heard of
+    its player: before that they may be turned away, or the server may crash.
+    """
+
+    __slots__ = ("_in_use", "agents", "reservations", "waitlist")
+
+    def __init__(self, changed: Callable[[], None]) -> None:
+        super().__init__(changed)
+        self.agents = 0
+        """How many seats have an agent that the room itself opened."""
+        self.reservations: dict[PlayerId, Reservation] = {}
+        """Those in use included; changed by `reserve` and `unreserve`."""
+        self._in_use: set[PlayerId] = set()
+        self.waitlist: dict[PlayerId, None] = {}
+        """Players who wait for a seat, first come first served."""
+
+    def add(self, seat: Seat) -> None:
+        self.agents += bool(seat.agent)
+        super().add(seat)
+
+    def remove(self, seat: Seat) -> None:
+        self.agents -= bool(seat.agent) and seat in self
+        super().remove(seat)
+
+    @property
+    def used(self) -> int:
+        """Seats and reservations that count against `max_players`."""
+        return len(self._seats) + self.reservations_open
+
+    @property
+    def keeping(self) -> int:
+        """Those that keep the room alive: all but the seats of its own agents."""
+        return self.used - self.agents
+
+    @property
+    def players(self) -> tuple[Player[Any], ...]:
+        """The players in the room, connected or not, in the order in which they joined."""
+        return self.members
 
     # Reservations
 
@@ -299,7 +333,7 @@ class RoomContext:
 
     __slots__ = (
         *("_commands", "_make_commands", "host", "is_locked", "limits", "listed", "listing", "grouping", "objects"),
-        *("phase", "properties", "random", "room_id", "seats", "successor"),
+        *("phase", "properties", "random", "room_id", "seats", "spectators", "successor"),
     )
 
     def __init__(
@@ -319,6 +353,8 @@ class RoomContext:
         self._make_commands = make_commands
         self._commands: RoomCommands | None = None
         self.seats = Seats(listed)
+        self.spectators: SeatRegistry | None = None
+        """Their places; None until somebody watches the room."""
         self.listing = RoomListing()
         self.properties = PropertyDict({}, self.entry_changed)
         self.objects: Ownership[Any] = Ownership(limits)
@@ -336,6 +372,18 @@ class RoomContext:
         if self._commands is None:
             self._commands = self._make_commands()
         return self._commands
+
+    @property
+    def everybody(self) -> tuple[Seat, ...]:
+        """The seats that are taken or held, and then the places of spectators."""
+        return (*self.seats.occupied, *self.spectators.occupied) if self.spectators else self.seats.occupied
+
+    @property
+    def places(self) -> SeatRegistry:
+        """The places of spectators, to add one."""
+        if self.spectators is None:
+            self.spectators = SeatRegistry(self.listed, self.seats)
+        return self.spectators
 
     @property
     def is_closing(self) -> bool:

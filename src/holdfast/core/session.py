@@ -1,4 +1,4 @@
-"""A session, and its seat in a room, and the `Player` that the game sees of both.
+"""A session, its seat in a room and its place as a spectator, and the `Player` or `Spectator` that the game sees.
 
 A session is a player's presence on the server. It outlives its connections; each new one raises its epoch.
 """
@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import Flag, auto
-from typing import Any, Generic, NewType, TypeVar
+from typing import Any, ClassVar, Generic, NewType, TypeVar
 
 from msgspec import Struct
 
@@ -146,7 +146,7 @@ class Session:
         *("_past", "account", "address", "beside", "channel", "channels_opened", "closing", "codec", "connection"),
         *("created_at", "data", "drop_reason", "dropped_at", "drops", "end_reason", "ends", "epoch", "expires_at"),
         *("features", "flags", "flood", "grace_s", "id", "inbox", "last_active_at", "last_request", "latency"),
-        *("limited", "limits", "lineage", "name", "on_disconnect", "own_channel", "own_limits", "player_id"),
+        *("limited", "limits", "lineage", "name", "on_disconnect", "own_channel", "own_limits", "place", "player_id"),
         *("proven_roles", "rates", "replayed", "replies", "requests_announced", "resumes", "rewound", "roles", "seat"),
         *("sends", "sign_outs", "signed_in_at"),
         *("state", "tokens", "wrong_guesses"),
@@ -222,6 +222,8 @@ class Session:
         """By channel, the age of the checkpoint from which its room was restored: the client has seen more of it."""
 
         self.seat: Seat | None = None
+        self.place: Seat | None = None
+        """Its place as a spectator: in another room than the seat's."""
         self.channel: Channel | None = None
         """The seat's."""
         self.beside: tuple[Channel, ...] = ()
@@ -263,6 +265,11 @@ class Session:
     def room_id(self) -> str:
         """The room that the session has its seat in; empty without one."""
         return self.seat.room.id if self.seat is not None else ""
+
+    @property
+    def spectating(self) -> str:
+        """The room that the session watches as a spectator; empty if it watches none."""
+        return self.place.room.id if self.place is not None else ""
 
     @property
     def rewound_s(self) -> float | None:
@@ -308,6 +315,11 @@ class Session:
         self.own_limits = changed_limits(self.own_limits, limits)
         if self.limited is not None:
             self.limited(self)
+
+    def renew_grace(self, otherwise_s: float) -> None:
+        """How long it outlives its connection: as its seat's room says, else the one it watches, else the server."""
+        seat = self.seat or self.place
+        self.grace_s = seat.room.grace_s() if seat is not None else otherwise_s
 
     # State. Called by the registry, which keeps its indexes in step.
 
@@ -414,6 +426,12 @@ class Session:
         if self.own_channel is not None:
             others = tuple(channel for channel in self.beside if channel is not self.own_channel)
             self.beside = (*others, self.own_channel) if self.hears else others
+
+    def seat_on(self, channel: Channel) -> "Seat | None":
+        """The seat or the spectator's place behind an open channel; None for a channel that has none."""
+        if channel is self.channel:
+            return self.seat
+        return self.place if channel.purpose == "spectator" and channel in self.beside else None
 
     def was_opened(self, number: int) -> bool:
         """Whether there is or was a channel with this number."""
@@ -527,12 +545,19 @@ _NOTHING: frozenset[str] = frozenset()
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class RoomHandle:
-    """A room as sessions and connections see it: which one it is, and what can be done with a seat of it."""
+    """A room as sessions and connections see it: which one it is, and what can be done with a seat of it.
+
+    Spectators' places have a handle of their own, with the same calls.
+    """
 
     id: str
     kind: str
     is_saved: bool
     """Whether the room outlives this process."""
+    grace_s: Callable[[], float]
+    """How long it keeps a seat for a player who dropped."""
+    keep: Callable[[Session], None]
+    """Save the session together with the room, if that is saved."""
     deliver: Callable[["Seat", Data], None]
     """Give the room the next message."""
     refuse: Callable[["Seat", Data], None]
@@ -554,16 +579,18 @@ class Seat:
     """One seat of a room: the engine's half of a player. The same object for as long as the seat is theirs."""
 
     __slots__ = (
-        *("agent", "is_joining", "number", "options", "outlet", "owned", "player", "player_id", "room", "session"),
+        *("agent", "is_joining", "member", "number", "options", "outlet", "owned", "player_id", "room", "session"),
         *("shown_name", "state", "was_reserved"),
     )
 
+    purpose: ClassVar[Purpose] = "seat"
     outlet: Outlet
     """Set when the seat is taken."""
 
     def __init__(
-        self, session: Session, data: PlayerData, room: RoomHandle, number: int = 0, *, agent: str = ""
+        self, session: Session, data: PlayerData | None, room: RoomHandle, number: int = 0, *, agent: str = ""
     ) -> None:
+        """Without data it is a spectator's (`SpectatorSeat`)."""
         self.agent = agent
         """The name of the agent that the room itself has opened here; empty for everybody else."""
         self.session = session
@@ -581,7 +608,18 @@ class Seat:
         self.was_reserved = False
         """Whether a player who joins came with a reservation."""
         self.owned: AbstractSet[str] = _NOTHING
-        self.player: Player[Any] = Player(self, data)
+        self.member: Player[Any] | Spectator = Player(self, data) if data is not None else Spectator(self)
+        """What the game sees of it."""
+
+    @property
+    def player(self) -> "Player[Any]":
+        assert isinstance(self.member, Player)
+        return self.member
+
+    @property
+    def spectator(self) -> "Spectator":
+        assert isinstance(self.member, Spectator)
+        return self.member
 
     @property
     def name(self) -> str:
@@ -593,19 +631,25 @@ class Seat:
         self.state = SEAT_TABLE.after(self.state, event)
 
     def __repr__(self) -> str:
-        return f"<Seat of {self.player_id} {self.state.value}>"
+        return f"<{type(self).__name__} of {self.player_id} {self.state.value}>"
 
 
-class Player(Generic[D]):
-    """A player in a room. The same object for as long as the seat is theirs; your own attributes on it are yours."""
+class SpectatorSeat(Seat):
+    """A spectator's place: like a seat, but it counts in nothing that seats count in."""
 
-    def __init__(self, seat: Seat, data: D) -> None:
+    __slots__ = ()
+
+    purpose: ClassVar[Purpose] = "spectator"
+
+
+class Member:
+    """What `Player` and `Spectator` have in common."""
+
+    def __init__(self, seat: Seat) -> None:
         """Called by the server."""
         # The only attribute that is not the game's.
         self._holdfast_seat = seat
         self.id: PlayerId = seat.player_id
-        self.data = data
-        """What the player keeps across a drop."""
 
     @property
     def name(self) -> str:
@@ -614,29 +658,14 @@ class Player(Generic[D]):
         return seat.shown_name or seat.session.name or seat.player_id
 
     @property
-    def options(self) -> Any:
-        """What the player joined with: of the type that the room declares in `join_options`; None if it has none."""
-        return self._holdfast_seat.options
-
-    @property
     def session(self) -> Session:
         """The player's session."""
         return self._holdfast_seat.session
 
     @property
-    def owned(self) -> AbstractSet[str]:
-        """The ids of the objects that the player owns now; ask again after `Room.own`."""
-        return self._holdfast_seat.owned
-
-    @property
     def connected(self) -> bool:
         """Whether the player is connected; False while the seat is held for them."""
         return self._holdfast_seat.state is SeatState.TAKEN
-
-    @property
-    def is_agent(self) -> bool:
-        """Whether code plays, in the server's process: see `Room.open_agent`."""
-        return is_agent(self.id)
 
     @property
     def roles(self) -> frozenset[str]:
@@ -664,9 +693,38 @@ class Player(Generic[D]):
         seat.room.free(seat, Reason.KICKED, reason)
 
     def __repr__(self) -> str:
-        return f"<Player {self.id} {self._holdfast_seat.state.value}>"
+        return f"<{type(self).__name__} {self.id} {self._holdfast_seat.state.value}>"
 
 
-def seat_of(player: Player[Any]) -> Seat:
-    """The engine's half of a player."""
-    return player._holdfast_seat  # noqa: SLF001 - the one way from the game's half to the engine's
+class Player(Member, Generic[D]):
+    """A player in a room. The same object for as long as the seat is theirs; your own attributes on it are yours."""
+
+    def __init__(self, seat: Seat, data: D) -> None:
+        """Called by the server."""
+        super().__init__(seat)
+        self.data = data
+        """What the player keeps across a drop."""
+
+    @property
+    def options(self) -> Any:
+        """What the player joined with: of the type that the room declares in `join_options`; None if it has none."""
+        return self._holdfast_seat.options
+
+    @property
+    def is_agent(self) -> bool:
+        """Whether code plays, in the server's process: see `Room.open_agent`."""
+        return is_agent(self.id)
+
+    @property
+    def owned(self) -> AbstractSet[str]:
+        """The ids of the objects that the player owns now; ask again after `Room.own`."""
+        return self._holdfast_seat.owned
+
+
+class Spectator(Member):
+    """A player who watches a room without a seat. The same object until they go; attributes that you add are yours."""
+
+
+def seat_of(member: Member) -> Seat:
+    """The engine's half of a player or spectator."""
+    return member._holdfast_seat  # noqa: SLF001 - the one way from the game's half to the engine's

@@ -38,6 +38,7 @@ KINDS: Mapping[str, Kind] = {
     "room_full": Kind(409, "Every seat is taken, held or reserved"),
     "room_locked": Kind(409, "The room takes no new players"),
     "already_seated": Kind(409, "The session has a seat already"),
+    "already_spectating": Kind(409, "The session watches a room already"),
     "duplicate": Kind(409, "The player is in the room already"),
     "not_seated": Kind(409, "The player has no seat there"),
     "other_version": Kind(409, "The client was built for other messages than the room's"),

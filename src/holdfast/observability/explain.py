@@ -25,6 +25,8 @@ from holdfast.schemas.events import (
     RolledBack,
     SessionOpened,
     SessionResynced,
+    SpectatorJoined,
+    SpectatorLeft,
     Superseded,
     TokenReused,
 )
@@ -186,7 +188,7 @@ def _of_drop(drop: Dropped) -> str:
     return f"{what} {at} ({drop.reason})."
 
 
-def _of_seat(left: PlayerLeft) -> str:
+def _of_seat(left: PlayerLeft | SpectatorLeft) -> str:
     why = _words(left.reason).seat
     return f"{why} ({left.reason}){_quoted(left.message)}" if why else f"{left.reason}{_quoted(left.message)}"
 
@@ -218,6 +220,8 @@ def _tell_resumed(event: Resumed) -> str:
 
 def _tell_restored(event: Restored) -> str:
     seat = f" with a seat in room {event.room}" if event.room else ""
+    if event.spectating:
+        seat += f" as a spectator of room {event.spectating}"
     return f"came back from the store{seat}; kept for {_span(event.grace_s)}"
 
 
@@ -238,6 +242,8 @@ _TELL: dict[type[Event], Callable[[Any], str]] = {
     LimitExceeded: lambda event: f"reached the limit {event.limit} {_times(event.times)}: {event.action}",
     PlayerJoined: lambda event: f"took a seat in room {event.room} ({event.kind})",
     PlayerLeft: lambda event: f"lost the seat in room {event.room}: {_of_seat(event)}",
+    SpectatorJoined: lambda event: f"watches room {event.room} ({event.kind}) as a spectator",
+    SpectatorLeft: lambda event: f"watches room {event.room} no more: {_of_seat(event)}",
     Restored: _tell_restored,
     Released: lambda event: f"this server released the session ({event.reason})",
     Ended: lambda event: f"the session ended ({event.reason}){_quoted(event.message)}",

@@ -35,6 +35,7 @@ _SLICE = 500
 _FAMILIES_AT_ONCE = 4
 _CONNECTION_STATES = (ConnectionState.CONNECTING, ConnectionState.CONNECTED, ConnectionState.IN_GAME)
 _SEAT_STATES = (SeatState.RESERVED, SeatState.TAKEN, SeatState.HELD)
+_SPECTATOR_STATES = (SeatState.TAKEN, SeatState.HELD)
 _SESSION_STATES = (SessionState.PRECONNECT, SessionState.CONNECTED, SessionState.DISCONNECTED)
 
 # The labels and the help of each gauge and counter; histograms have theirs in `Metrics`.
@@ -91,6 +92,7 @@ CATALOGUE = {
     # Rooms
     "rooms": ("kind phase", "Rooms, by kind and phase."),
     "seats": ("kind state", "Seats, by kind and state: reserved, taken, or held for a player who dropped."),
+    "spectators": ("kind state", "Spectators, by kind of room and state: connected (taken), or dropped (held)."),
     "rooms_created_total": ("kind", "Rooms created."),
     "rooms_ended_total": ("", "Rooms that ended on this node or moved to another."),
     "rooms_failed_total": (
@@ -200,6 +202,7 @@ class Exposition:
                 _count(connections, (transport,), states, _CONNECTION_STATES)
         rooms: Counter[Labels] = Counter()
         seats: Counter[Labels] = Counter()
+        spectators: Counter[Labels] = Counter()
         async for some_rooms in slices(node.rooms()):
             for kind in node.kinds():
                 of_kind = [room for room in some_rooms if room.kind == kind]
@@ -208,7 +211,15 @@ class Exposition:
                 of_rooms = [context_of(room).seats for room in of_kind]
                 _count(seats, (kind,), [seat.state for each in of_rooms for seat in each], _SEAT_STATES)
                 seats[kind, SeatState.RESERVED.value] += sum(each.reservations_open for each in of_rooms)
-        return {"sessions": sessions, "connections": connections, "rooms": rooms, "seats": seats}
+                watched = [context_of(room).spectators or () for room in of_kind]
+                _count(spectators, (kind,), [each.state for places in watched for each in places], _SPECTATOR_STATES)
+        return {
+            "sessions": sessions,
+            "connections": connections,
+            "rooms": rooms,
+            "seats": seats,
+            "spectators": spectators,
+        }
 
     def _counted(self) -> dict[str, Values]:
         metrics, counters, kinds = self._metrics, self._metrics.counters, self._node.kinds()

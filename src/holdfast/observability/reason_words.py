@@ -152,5 +152,9 @@ WORDS: Mapping[Reason, Words] = {
         seat="the code that plays this agent raised an error",
         advice="The log has the error with its traceback, at the same time.",
     ),
+    _R.SEATED: Words(
+        seat="they have a seat in the room now",
+        advice="Nothing: a spectator joined the room, or the game gave them a seat.",
+    ),
 }
 """A field is empty if nothing of that kind ends for this reason. Reasons that only refuse a connection are not here."""

@@ -47,7 +47,7 @@ class ConnectionRefused(Event, frozen=True, kw_only=True, tag="connection.refuse
 class SessionEvent(Event, frozen=True, kw_only=True):
     """An event of one session. They are in order: `SessionOpened` or `Restored` first, `Ended` or `Released` last.
 
-    A `PlayerLeft` may follow the end, if the room is in the middle of a turn.
+    A `PlayerLeft` or `SpectatorLeft` may follow the end, if the room is in the middle of a turn.
     """
 
     session: str
@@ -144,6 +144,8 @@ class Restored(SessionEvent, frozen=True, kw_only=True, tag="session.restored"):
     grace_s: float
     room: str = ""
     """The room of its seat, if it has one."""
+    spectating: str = ""
+    """The room that it watches, if it watches one and has no seat."""
 
 
 class Released(SessionEvent, frozen=True, kw_only=True, tag="session.released"):
@@ -356,6 +358,22 @@ class PlayerLeft(SessionEvent, frozen=True, kw_only=True, tag="player.left"):
     reason: str
     message: str = ""
     """The message to the player beside the reason."""
+
+
+class SpectatorJoined(SessionEvent, frozen=True, kw_only=True, tag="spectator.joined"):
+    """The session's player watches a room, without a seat."""
+
+    room: str
+    kind: str
+
+
+class SpectatorLeft(SessionEvent, frozen=True, kw_only=True, tag="spectator.left"):
+    """The session's player watches the room no more; `seated` if they have a seat in it now."""
+
+    room: str
+    reason: str
+    message: str = ""
+    """The message to the spectator beside the reason."""
 
 
 # The node

@@ -75,6 +75,27 @@ class SeatInfo(Struct, frozen=True, omit_defaults=True):
     is_agent: bool = False
 
 
+class SpectatorInfo(Struct, frozen=True, omit_defaults=True):
+    """A spectator of a room."""
+
+    player: str
+    state: str
+    """taken, or held for a spectator who dropped."""
+    session: str
+    latency_ms: float = 0.0
+    expires_in_s: float = 0.0
+    """For a held place: when it is freed unless the spectator comes back."""
+    name: str = ""
+    """What the spectator is called in the room, if they have a name."""
+
+
+class SpectatorPage(Struct, frozen=True, omit_defaults=True):
+    """One page of a room's spectators, by the player's id; the cursor fetches the next, and is empty on the last."""
+
+    spectators: list[SpectatorInfo]
+    cursor: str = ""
+
+
 class PlayerSchema(SeatInfo, frozen=True, kw_only=True):
     """Everything that is known of a player in a room: what is shown of their seat, and what is private. It is never
     sent."""

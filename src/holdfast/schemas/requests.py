@@ -130,6 +130,20 @@ class Leave(DirectoryRequest, frozen=True):
     """Free the seat."""
 
 
+class Spectate(HidesSecrets, DirectoryRequest, frozen=True):
+    """Watch a room without a seat: the room by its id, or by its code."""
+
+    shown = ("room",)
+    room: RoomId = ""
+    code: Code = ""
+    password: Password = ""
+    message_version: MessageVersion = ""
+
+
+class Unspectate(DirectoryRequest, frozen=True):
+    """Watch no more."""
+
+
 class Mine(DirectoryRequest, frozen=True):
     """The rooms in which this player has a seat, from any device; unless `seated`, also reserved ones."""
 
@@ -273,9 +287,11 @@ REQUESTS: dict[str, type[Struct]] = {
     "rename": Rename,
     "reserve": Reserve,
     "search": Search,
+    "spectate": Spectate,
     "start_placement": StartPlacement,
     "stop_placement": StopPlacement,
     "stop_waiting": StopWaiting,
+    "unspectate": Unspectate,
     "unwatch": Unwatch,
     "update": Update,
     "wait": Wait,

@@ -86,6 +86,10 @@ class RoomInfo(Struct, frozen=True, omit_defaults=True, gc=False):
     created_at: float = 0.0
     version: int = 0
     """Grows with every change of the listing: compared with `if_version`."""
+    spectators: int = 0
+    """Those who watch without a seat; they count in nothing else."""
+    max_spectators: int = 0
+    """How many may watch; 0: nobody."""
 
 
 class RoomSchema(RoomInfo, frozen=True, kw_only=True):
@@ -235,6 +239,8 @@ class RoomRecord(Struct, array_like=True, frozen=True):
     """The time of the timers' clock when this was saved; it is unrelated to the time of day."""
     groups: list[Raw] = []
     """Of `GroupRecord`."""
+    spectators: list[Raw] = []
+    """Of `SeatRecord`, without data: read them with `spectators_of`."""
 
 
 class ReservationFile(Struct, frozen=True, forbid_unknown_fields=True):

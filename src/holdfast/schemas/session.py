@@ -54,6 +54,8 @@ class SessionInfo(Struct, frozen=True, omit_defaults=True):
     limits: dict[str, float] = {}
     """Limits that differ from the server's, because of a role or for this session."""
     is_agent: bool = False
+    spectating: str = ""
+    """The room that it watches as a spectator."""
 
 
 class SessionPage(Struct, frozen=True, omit_defaults=True):
@@ -187,6 +189,8 @@ class SessionRecord(Struct, array_like=True, frozen=True):
     """What its last client could do."""
     own_limits: dict[str, float] = {}
     """Limits that were changed for this session alone."""
+    spectating: str = ""
+    """The durable room that it watches."""
 
 
 class NameInfo(Struct, frozen=True):

@@ -39,7 +39,7 @@ TERMS = {
     name: _SHOWN[name]
     for name in (
         *("id", "kind", "name", "phase", "creator", "host"),
-        *("players", "max_players", "open_seats", *AGES),
+        *("players", "max_players", "open_seats", "spectators", "max_spectators", *AGES),
         *("is_locked", "has_password"),
     )
 }

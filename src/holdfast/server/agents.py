@@ -1,10 +1,11 @@
 """Agents that join rooms like clients do: sessions without a socket. A room's own agents are in `rooms/agents.py`."""
 
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from holdfast.core.channel import Channel
 from holdfast.core.connection import Connection, ConnectionId
 from holdfast.core.errors import AlreadySeated, NotSeated, SessionEnded, Throttled
 from holdfast.core.messages import Message, SeatLeft, check_message
@@ -78,7 +79,7 @@ class AgentServices:
     maker: SessionMaker
     rooms: Directory
     next_connection_id: Callable[[], ConnectionId]
-    seat_returned: Callable[[Session, bool], None]
+    seat_returned: Callable[[Session, Collection[Channel]], None]
 
     def overflowed(self, session: Session) -> None:
         self.lifecycle.end_session(session, Reason.SLOW, "the agent does not read its messages")
@@ -136,7 +137,7 @@ class Agent:
                 away_s=round(away_s, 3),
             )
         )
-        services.seat_returned(session, False)
+        services.seat_returned(session, ())
 
     async def create(
         self,

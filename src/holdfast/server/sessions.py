@@ -11,7 +11,7 @@ from holdfast.core.reasons import Reason
 from holdfast.core.registry import SessionRegistry
 from holdfast.core.session import PlayerId, Session
 from holdfast.schemas.events import Dropped, Ended, Released, SessionResynced, Superseded
-from holdfast.schemas.frames import Notice, sentence
+from holdfast.schemas.frames import Notice, Purpose, sentence
 from holdfast.schemas.placement import PlacementInfo
 from holdfast.schemas.player import WaitInfo
 from holdfast.schemas.room import RoomInfo
@@ -259,7 +259,7 @@ class Notices:
             session.connection.send(Notice(topic, key, body))
 
 
-def _nothing(_: object) -> None:
+def _nothing(*_: object) -> None:
     """There is no store."""
 
 
@@ -281,8 +281,8 @@ class StoredSessions:
     """Restore all sessions of a player."""
     hold: Callable[[Session], None] = _nothing
     """The session changed, and its client may be notified only once that is saved."""
-    moved: Callable[[Session], None] = _nothing
-    """The session took or left a seat, or its streams restart: saved together with its room."""
+    moved: Callable[[Session, Purpose], None] = _nothing
+    """The session took or left a seat or place, or its streams restart: saved together with the room."""
     changed: Callable[[Session], None] = _nothing
     """Save the session with the next commit."""
     seated_in_memory: Callable[[Session], None] = _nothing

@@ -9,6 +9,8 @@ Every SDK has a driver like this one (clients/js/test/driver.mjs). A command is 
     create      kind, properties, config, …   room
     join        kind, or room; options  room
     reserve     room, options         (a seat for oneself)
+    spectate    room                  room
+    seat                              room: that of the session's seat, which it reads from now on
     count       numbers, answers      (sends that many: 1, 2, 3 … or on from where it was; each is answered so often)
     pour        numbers               (asks the room to send that many)
     ask         number, times, wait_s  answers: of the room, to that many asks one after the other
@@ -102,8 +104,8 @@ class Driver:
         session.on_stopping(lambda deadline_s: say(event="stopping", deadline_s=deadline_s))
         await way
         self.heard.down, self.sent = down, up
-        if session.room is not None:
-            self.listen(session.room)
+        if (room := session.room or session.spectating) is not None:
+            self.listen(room)
         return {
             "session": session.id,
             "player": session.player_id,
@@ -129,6 +131,17 @@ class Driver:
     async def reserve(self, room: str, **options: Any) -> None:
         assert self.session is not None
         await self.session.reserve(room, **options)
+
+    async def spectate(self, room: str) -> dict[str, Any]:
+        assert self.session is not None
+        self.listen(await self.session.spectate(room))
+        return {"room": room}
+
+    async def seat(self) -> dict[str, Any]:
+        assert self.session is not None
+        assert self.session.room is not None
+        self.listen(self.session.room)
+        return {"room": self.session.room.id}
 
     def listen(self, room: ClientRoom) -> None:
         self.room = room

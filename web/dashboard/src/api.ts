@@ -38,6 +38,7 @@ export interface SessionInfo {
   name: string;
   status: string;
   room: string;
+  spectating: string;
   transport: string;
   latency_ms: number;
   age_s: number;
@@ -92,6 +93,8 @@ export interface RoomInfo {
   created_at: number;
   version: number;
   properties: Record<string, unknown>;
+  spectators: number;
+  max_spectators: number;
 }
 export interface SeatInfo {
   player: string;
@@ -102,6 +105,18 @@ export interface SeatInfo {
   expires_in_s: number;
   is_host: boolean;
   is_agent: boolean;
+}
+export interface SpectatorInfo {
+  player: string;
+  name: string;
+  state: string;
+  session: string;
+  latency_ms: number;
+  expires_in_s: number;
+}
+export interface SpectatorPage {
+  spectators: SpectatorInfo[];
+  cursor: string;
 }
 export interface RoomState {
   room: string;

@@ -10,6 +10,7 @@ from holdfast.http.api import Scope
 from holdfast.http.bodies import (
     NewBroadcast,
     NewReservation,
+    PageQuery,
     PlacementList,
     QueueList,
     ReasonQuery,
@@ -34,7 +35,7 @@ from holdfast.http.routes.shared import (
 )
 from holdfast.schemas.node import KindList
 from holdfast.schemas.placement import PlacementInfo
-from holdfast.schemas.player import ReservationInfo
+from holdfast.schemas.player import ReservationInfo, SpectatorPage
 from holdfast.schemas.requests import Create, Release, Reserve, RoomChanges, StartPlacement, Update
 from holdfast.schemas.room import BroadcastInfo, RoomInfo, RoomPage, RoomState
 
@@ -211,6 +212,26 @@ async def kick_player(
 ) -> None:
     """The seat is freed, and the player is told why."""
     await server.rooms.kick(room_id, player_id, params.reason)
+
+
+# Spectators
+
+
+@route(get, f"{_ROOM}/spectators", "seats", "List a room's spectators", Scope.READ, "expired")
+async def list_spectators(server: Server, room_id: RoomPath, params: NamedDependency[PageQuery]) -> SpectatorPage:
+    """Those who watch without a seat, connected or held."""
+    return server.rooms.spectators(room_id, limit=params.limit, cursor=params.cursor)
+
+
+@route(
+    *(delete, f"{_ROOM}/spectators/{{player_id:str}}", "seats", "Kick a spectator", Scope.ADMIN, "throttled"),
+    example={"reason": "no phones"},
+)
+async def kick_spectator(
+    server: Server, room_id: RoomPath, player_id: PlayerPath, params: NamedDependency[ReasonQuery]
+) -> None:
+    """They watch the room no more, and are told why."""
+    await server.rooms.kick_spectator(room_id, player_id, params.reason)
 
 
 # Placements take a while: poll, or follow the events.

@@ -34,10 +34,10 @@ class Resumer:
         access: Access,
         welcomer: Welcomer,
         rollbacks: Rollbacks,
-        seat_returned: Callable[[Session, bool], None],
+        seat_returned: Callable[[Session, list[Channel]], None],
     ) -> None:
-        """`seat_returned` tells the session's room that its player is back, and whether the state must be sent
-        again."""
+        """`seat_returned` tells the session's rooms that their player is back, and for which channels the state must be
+        sent again."""
         self._now = context.clock.now
         self._random = context.random
         self._publish = context.publish
@@ -150,11 +150,11 @@ class Resumer:
         self._welcomer.welcome(connection, session, token, outcome)
         # The client will return with this token and this lineage: the store must have them first.
         self._stored.hold(session)
-        is_resynced = session.channel in lost
-        if is_resynced:
+        for channel in lost:
             # The same applies to the positions of its streams, which belong to the room.
-            self._stored.moved(session)
-        self._seat_returned(session, is_resynced)
+            if (seat := session.seat_on(channel)) is not None:
+                self._stored.moved(session, seat.purpose)
+        self._seat_returned(session, lost)
 
     def _knows_more(self, connection: LiveConnection, session: Session, resume: Resume) -> bool:
         """Whether the client knows something that is not part of our history: an older backup was restored."""

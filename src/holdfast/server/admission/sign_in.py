@@ -59,7 +59,7 @@ class Welcomer:
         )
         channels = []
         for channel in sorted(session.channels(), key=lambda each: each.number):
-            seat = session.seat if channel is session.channel else None
+            seat = session.seat_on(channel)
             room_id, kind = (seat.room.id, seat.room.kind) if seat is not None else ("", "")
             accepted = channel.accepted if channel.accepted > channel.applied else 0
             position = (channel.number, channel.generation, channel.applied)

@@ -282,6 +282,9 @@ class LiveConnection(Connection):
         channel = session.channel
         seat = session.seat
         if channel is None or seat is None or frame.channel != channel.number:
+            seat = session.place
+            channel = session.channel_for("spectator")
+        if channel is None or seat is None or frame.channel != channel.number:
             self._check_direction(session, frame)
             # Sent before the client knew that its seat was freed: the last message of the stream tells it. The
             # acknowledgement still counts, or the window would never open for that last message.
@@ -320,8 +323,9 @@ class LiveConnection(Connection):
     def _on_latest(self, frame: Latest) -> None:
         session = self.session
         assert session is not None
-        seat = session.seat
-        if seat is not None and session.channel is not None and frame.channel == session.channel.number:
+        channel = session.channel_numbered(frame.channel)
+        seat = session.seat_on(channel) if channel is not None else None
+        if seat is not None:
             session.last_active_at = self.heard_at
             if self._services.allows_latest(self):
                 seat.room.deliver_latest(seat, frame)
@@ -339,8 +343,8 @@ class LiveConnection(Connection):
         channel.acknowledge(frame.ack)
         if channel.is_over:
             session.channel_over(channel)
-        elif session.seat is not None and session.seat.outlet.backlog is not None:
-            session.seat.room.has_read(session.seat)
+        elif (seat := session.seat_on(channel)) is not None and seat.outlet.backlog is not None:
+            seat.room.has_read(seat)
 
     def _on_pong(self, frame: Pong) -> None:
         self._on_ack(frame)

@@ -9,6 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from holdfast.core.addresses import AddressQuota, AddressShares
+from holdfast.core.channel import Channel
 from holdfast.core.errors import Failed, Invalid, NotFound, Throttled
 from holdfast.core.join_options import packed_options
 from holdfast.core.listed_room import check_role
@@ -412,21 +413,25 @@ class Directory:
         self._publish(_SEAT_EVENTS[state](room=runner.room.id, player=player_id, player_name=name))
 
     def session_dropped(self, session: Session) -> None:
-        """A session lost its connection: its seat is held or freed."""
-        if session.seat is not None:
-            session.seat.room.dropped(session.seat)
+        """A session lost its connection: its seat, and its place as a spectator, is held or freed."""
+        for seat in (session.seat, session.place):
+            if seat is not None:
+                seat.room.dropped(seat)
 
-    def session_returned(self, session: Session, is_resynced: bool) -> None:
-        """A session is connected again: its player is back on the seat."""
-        if session.seat is not None:
-            session.seat.room.returned(session.seat, is_resynced)
+    def session_returned(self, session: Session, lost: Collection[Channel]) -> None:
+        """A session is connected again: its player is back on the seat. The streams of the `lost` channels restart."""
+        for seat in (session.seat, session.place):
+            if seat is not None:
+                seat.room.returned(seat, session.channel_for(seat.purpose) in lost)
 
     def session_ended(self, session: Session, reason: Reason, message: str) -> None:
-        seat = session.seat
-        if seat is not None and reason is Reason.BYE:
-            seat.room.leave(seat)
-        elif seat is not None:
-            seat.room.free(seat, reason, message)
+        for seat in (session.seat, session.place):
+            if seat is None:
+                continue
+            if reason is Reason.BYE:
+                seat.room.leave(seat)
+            else:
+                seat.room.free(seat, reason, message)
         player_id = session.player_id
         if not self._sessions.of_player(player_id):
             # Without a session, the seats that they reserved are freed, except those of a placement.

@@ -4,7 +4,16 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any
 
-from holdfast.core.errors import AlreadySeated, NotAllowed, NotFound, NotSeated, Refused, Throttled, WrongPassword
+from holdfast.core.errors import (
+    AlreadySeated,
+    AlreadySpectating,
+    NotAllowed,
+    NotFound,
+    NotSeated,
+    Refused,
+    Throttled,
+    WrongPassword,
+)
 from holdfast.core.join_options import packed_options
 from holdfast.core.reasons import Reason
 from holdfast.core.registry import SessionRegistry
@@ -21,7 +30,9 @@ from holdfast.schemas.requests import (
     Rename,
     Reserve,
     Search,
+    Spectate,
     StopWaiting,
+    Unspectate,
     Unwatch,
     Update,
     Wait,
@@ -144,6 +155,9 @@ class DirectoryOperations:
             except NotFound:
                 # The room has ended, and the session goes on.
                 session.name = name
+        if session.place is not None:
+            watched = self._rooms.runner(session.place.room.id)
+            await watched.call(watched.spectators.renamed, session)
         self._context.publish(
             Renamed(session=session.id, player=session.player_id, player_name=name, old_name=old, new_name=name)
         )
@@ -179,9 +193,41 @@ class DirectoryOperations:
         if seat is None:
             raise NotSeated("this session has no seat to leave")
         runner = self._doors[session] = self._rooms.runner(seat.room.id)
-        runner.persistence.leaving(session)
+        runner.persistence.leaving(session, seat)
         runner.delivery.let_finish(seat)
         await runner.call(runner.free, seat, Reason.LEFT)
+
+    # Spectators
+
+    async def spectate(self, session: Session, request: Spectate) -> RoomInfo:
+        """Watch a room without a seat."""
+        self._check_not_spectating(session)
+        # The role is for seats: who may watch is the game's to say, in `on_spectate`.
+        runner = await self._entered(session, request.room, request.code, request.password, role_needed=False)
+        self._rooms.message_versions.check(type(runner.room), request.message_version)
+        self._check_not_spectating(session)
+        # As for a seat: changes in the room that it has just left are saved first.
+        await self._stored.saved_without(session)
+        self._doors[session] = runner
+        await runner.spectate(session)
+        return self._shown(session, runner)
+
+    def _check_not_spectating(self, session: Session) -> None:
+        if session.place is not None:
+            room = session.place.room
+            raise AlreadySpectating(f"this session already watches room {room.id} ({room.kind}); leave it first")
+        if self.is_stopped:
+            raise Throttled("this node is stopping")
+
+    async def unspectate(self, session: Session, request: Unspectate) -> None:
+        """Watch no more."""
+        place = session.place
+        if place is None:
+            raise NotSeated("this session watches no room")
+        runner = self._doors[session] = self._rooms.runner(place.room.id)
+        runner.persistence.leaving(session, place)
+        runner.spectators.delivery.let_finish(place)
+        await runner.call(runner.spectators.free, place, Reason.LEFT)
 
     async def reserve(self, session: Session, request: Reserve) -> ReservationInfo:
         """Reserve seats for oneself or a party."""
@@ -215,7 +261,9 @@ class DirectoryOperations:
         await runner.call(runner.reservations.stop_waiting, session.player_id)
         await runner.persistence.saved()
 
-    async def _entered(self, session: Session, room_id: str, code: str, password: str) -> RoomRunner:
+    async def _entered(
+        self, session: Session, room_id: str, code: str, password: str, *, role_needed: bool = True
+    ) -> RoomRunner:
         """The requested room, if the session may enter it: by its password, or by a seat that it already has."""
         if code:
             await self._take_guess(session, CODES)
@@ -226,7 +274,8 @@ class DirectoryOperations:
             await self._check_password(session, runner, password)
             # The room may have ended during the check.
             runner = self._rooms.find(runner.room.id, "")
-        runner.check_role(session)
+        if role_needed:
+            runner.check_role(session)
         return runner
 
     def _is_known(self, session: Session, runner: RoomRunner) -> bool:
@@ -288,7 +337,9 @@ class DirectoryOperations:
             "rename": self.rename,
             "reserve": self.reserve,
             "search": self.search,
+            "spectate": self.spectate,
             "stop_waiting": self.stop_waiting,
+            "unspectate": self.unspectate,
             "unwatch": self.unwatch,
             "update": self.update,
             "wait": self.wait,

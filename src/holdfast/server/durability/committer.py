@@ -23,7 +23,7 @@ from holdfast.schemas.events import RoomReleased
 from holdfast.server.context import Context
 from holdfast.server.durability.gated_turns import CurrentTurn
 from holdfast.server.durability.room_writer import RoomWriter, SavedSend
-from holdfast.server.durability.session_writers import SessionWriter, SessionWriters
+from holdfast.server.durability.session_writers import SessionWriter, SessionWriters, linked
 from holdfast.server.sessions import SessionLifecycle
 from holdfast.stores.port import ABSENT, Broken, Entry, RevisionConflict, Store, Unavailable, Unknown, Write
 
@@ -35,46 +35,53 @@ _PAUSE_MAX_S = 1.0
 
 
 class PendingBatch:
-    """One room and its sessions, or one session alone: written whole, or not at all."""
+    """A room and its sessions, or one session alone: written whole, or not at all.
 
-    __slots__ = ("_room_writes", "room", "sessions", "writes")
+    Several rooms if a session has moved in more than one: it left a seat in one, and a spectator's place in another.
+    """
 
-    def __init__(self, room: RoomWriter | None, writes: list[Write]) -> None:
-        self.room = room
-        self.writes = writes
-        self._room_writes = len(writes)
-        self.sessions: list[tuple[SessionWriter, int]] = []
+    __slots__ = ("rooms", "sessions", "writes")
+
+    def __init__(self) -> None:
+        self.rooms: dict[RoomWriter, int] = {}
+        """Each with the number of its writes, which come before those of the sessions."""
+        self.writes: list[Write] = []
+        self.sessions: dict[SessionWriter, int] = {}
 
     @property
     def size(self) -> int:
         return sum(len(write.value) for write in self.writes if write.value is not None)
 
+    def add_room(self, room: RoomWriter, writes: list[Write]) -> None:
+        self.writes += writes
+        self.rooms[room] = len(writes)
+
     def add(self, session: SessionWriter) -> None:
         writes = session.cut()
         self.writes += writes
-        self.sessions.append((session, len(writes)))
+        self.sessions[session] = len(writes)
 
     def committed(self, revisions: list[int]) -> None:
         """The store has it all. The room first: its messages and the replies to its sessions are flushed together."""
-        if self.room is not None:
-            self.room.committed(revisions[: self._room_writes])
-        position = self._room_writes
-        for session, writes in self.sessions:
-            session.committed(revisions[position] if writes else ABSENT)
-            position += writes
-
-    def fenced(self, found: list[int]) -> tuple[bool, list[SessionWriter]]:
-        """Whether another server has written the room, and the sessions that it has written, given the revisions that
-        the store has now.
-        """
-        is_foreign = [revision != write.revision for revision, write in zip(found, self.writes, strict=True)]
-        sessions: list[SessionWriter] = []
-        position = self._room_writes
-        for session, count in self.sessions:
-            if any(is_foreign[position : position + count]):
-                sessions.append(session)
+        position = 0
+        for room, count in self.rooms.items():
+            room.committed(revisions[position : position + count])
             position += count
-        return any(is_foreign[: self._room_writes]), sessions
+        for session, count in self.sessions.items():
+            session.committed(revisions[position] if count else ABSENT)
+            position += count
+
+    def fenced(self, found: list[int]) -> set[RoomWriter | SessionWriter]:
+        """The rooms and sessions that another server has written, given the revisions that the store has now."""
+        is_foreign = [revision != write.revision for revision, write in zip(found, self.writes, strict=True)]
+        fenced: set[RoomWriter | SessionWriter] = set()
+        position = 0
+        counts: list[tuple[RoomWriter | SessionWriter, int]] = [*self.rooms.items(), *self.sessions.items()]
+        for each, count in counts:
+            if any(is_foreign[position : position + count]):
+                fenced.add(each)
+            position += count
+        return fenced
 
 
 @dataclass(frozen=True, slots=True)
@@ -215,12 +222,12 @@ class Committer:
         return done
 
     async def saved_without(self, session: Session) -> None:
-        """Wait until the room that the session has just left is saved without it."""
+        """Wait until the rooms that the session has just left are saved without it."""
         writer = self.sessions.of(session)
-        home = writer.home if writer is not None else None
-        if home is not None and home in self._rooms and session.seat is None:
-            with contextlib.suppress(Refused):
-                await self.saved(home)
+        for home in writer.left() if writer is not None else ():
+            if home in self._rooms:
+                with contextlib.suppress(Refused):
+                    await self.saved(home)
 
     # A commit
 
@@ -251,7 +258,7 @@ class Committer:
             self._cut_at = now
             self._turns = 0
             for heard in self.on_cut:
-                heard([batch.room.room_id for batch in batches if batch.room is not None])
+                heard([room.room_id for batch in batches for room in batch.rooms])
             self._in_flight = self._loop.create_task(self._commit(batches))
         # Only once the commit is in flight: the turns that have waited belong to the next one.
         paused, self._paused = self._paused, []
@@ -264,36 +271,51 @@ class Committer:
         of_room: dict[RoomWriter, PendingBatch] = {}
         size = 0
         if self._discarded:
-            batches.append(PendingBatch(None, [Write(send.key, None, send.revision) for send in self._discarded]))
+            batch = PendingBatch()
+            batch.writes += [Write(send.key, None, send.revision) for send in self._discarded]
+            batches.append(batch)
             self._discarded.clear()
+        links = self.sessions.links()
         for room in list(self._dirty_rooms):
-            if not room.is_at_rest:
+            if room not in self._dirty_rooms:
+                # It was cut together with another.
+                continue
+            together = [each for each in linked(room, links) if each in self._rooms] if links else [room]
+            if not all(each.is_at_rest for each in together):
                 # Otherwise turn could follow turn without any of them being saved.
-                room.pause()
+                for each in together:
+                    each.pause()
                 continue
             if len(batches) >= self._limits.commit_batches_max or size >= self._limits.commit_bytes_max:
                 break
-            del self._dirty_rooms[room]
-            room.is_dirty = False
-            self._paused.append(room)
-            try:
-                writes = room.cut(is_final=self._is_final)
-            except Exception as error:  # noqa: BLE001 - the game's state, which cannot be saved as it is
-                room.cannot_be_saved(error)
-                continue
-            batch = of_room[room] = PendingBatch(room, writes)
-            batches.append(batch)
-            size += batch.size
+            batch = PendingBatch()
+            for each in together:
+                self._cut_room(each, batch)
+            of_room |= dict.fromkeys(batch.rooms, batch)
+            if batch.rooms:
+                batches.append(batch)
+                size += batch.size
         for session in list(self.sessions.dirty):
-            with_room = of_room.get(session.home) if session.home is not None else None
-            if with_room is None:
-                must_wait = session.is_moved and session.home is not None and session.home in self._rooms
-                if must_wait or len(batches) >= self._limits.commit_batches_max:
-                    continue
-                batches.append(PendingBatch(None, []))
+            needed = [room for room in session.moved if room in self._rooms]
+            homes = [room for room in (*needed, session.home, session.watched) if room in of_room]
+            if any(room not in of_room for room in needed):
+                continue
+            if not homes and len(batches) >= self._limits.commit_batches_max:
+                continue
+            if not homes:
+                batches.append(PendingBatch())
             del self.sessions.dirty[session]
-            (with_room or batches[-1]).add(session)
+            (of_room[homes[0]] if homes else batches[-1]).add(session)
         return batches
+
+    def _cut_room(self, room: RoomWriter, batch: PendingBatch) -> None:
+        self._dirty_rooms.pop(room, None)
+        room.is_dirty = False
+        self._paused.append(room)
+        try:
+            batch.add_room(room, room.cut(is_final=self._is_final))
+        except Exception as error:  # noqa: BLE001 - the game's state, which cannot be saved as it is
+            room.cannot_be_saved(error)
 
     async def _commit(self, batches: list[PendingBatch]) -> None:
         patience = self._loop.call_later(self._limits.store_patience_s, self._stall)
@@ -369,36 +391,39 @@ class Committer:
     # Its outcome
 
     def _committed(self, batch: PendingBatch, revisions: list[int]) -> None:
-        room = batch.room
-        if room is not None:
+        for room in batch.rooms:
             for heard in self.on_committed:
                 heard(room.room_id)
         batch.committed(revisions)
-        for session, _ in batch.sessions:
+        for session in batch.sessions:
             self.sessions.committed(session)
-        if room is not None and room.is_gone:
-            self.remove(room)
+        for room in batch.rooms:
+            if room.is_gone:
+                self.remove(room)
 
     def _fenced(self, batch: PendingBatch, found: list[int]) -> None:
         """Another server has written something of the batch: what has not left this server never happened."""
-        lost = [session for session, _ in batch.sessions]
-        room = batch.room
-        if room is not None:
+        fenced = batch.fenced(found)
+        lost = dict.fromkeys(batch.sessions)
+        for room in batch.rooms:
             self.remove(room)
-            lost += [session for session in self.sessions.at(room) if session not in lost]
+            lost |= dict.fromkeys(self.sessions.at(room))
+        # The seat of a spectator is in a room that is still ours: only what they watch is lost.
+        stay = [each for each in lost if each not in fenced and each.home in self._rooms]
         for session in lost:
-            self.on_session_lost(session.session)
-            self.sessions.forget(session.session)
-            session.end_known(NotFound("another server has this session"))
-        if room is None:
-            return
-        self._release(room)
-        is_foreign, elsewhere = batch.fenced(found)
-        if not room.is_claimed:
-            # Its former server wrote once more after this one had read it (R8).
-            is_foreign, elsewhere = False, []
-        ids = [str(session.session.id) for session in lost if session not in elsewhere]
-        self.on_room_lost(FencedRoom(room.room_id, is_foreign, ids))
+            if session not in stay:
+                self.on_session_lost(session.session)
+                self.sessions.forget(session.session)
+                session.end_known(NotFound("another server has this session"))
+        for room in batch.rooms:
+            self._release(room)
+        for session in stay:
+            session.not_saved()
+            self.sessions.changed(session.session)
+        for room in batch.rooms:
+            # If it is not claimed, its former server wrote once more after this one had read it (R8).
+            ids = [str(each.session.id) for each in lost if not room.is_claimed or each not in {*stay, *fenced}]
+            self.on_room_lost(FencedRoom(room.room_id, room.is_claimed and room in fenced, ids))
 
     def _release(self, room: RoomWriter) -> None:
         """Another server has the room: nothing that waits may leave, and nothing more is written."""
@@ -413,6 +438,8 @@ class Committer:
                 # An agent has no connection that would tell it.
                 seat.outlet.finish(SeatLeft(Reason.MOVED, "another server has this room"))
         runner.let_go()
+        if runner.context.spectators:
+            runner.spectators.let_go()
 
     def _refused(self, error: Exception) -> None:
         if not self._is_refused:

@@ -58,6 +58,11 @@ class GatedOutlet(ChannelOutlet):
         self.send(farewell)
         self._is_finished = True
 
+    def break_off(self, farewell: Message) -> None:
+        self._restart()
+        self._is_finished = True
+        super().break_off(farewell)
+
     def _push(self, name: str, body: bytes) -> None:
         if len(body) > self._options.body_bytes_max:
             raise self._too_large(name, body)

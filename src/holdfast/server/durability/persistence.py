@@ -12,8 +12,9 @@ from msgspec import Raw
 from holdfast.core.channel import Channel
 from holdfast.core.errors import Throttled
 from holdfast.core.room import Room, context_of
-from holdfast.core.session import Player, Seat, Session
+from holdfast.core.session import Player, Seat, Session, Spectator
 from holdfast.observability.metrics import TurnMeter
+from holdfast.schemas.frames import Purpose
 from holdfast.schemas.room import EffectRecord
 from holdfast.server.durability.committer import Committer
 from holdfast.server.durability.gate import GatedOutlet
@@ -85,16 +86,33 @@ class StorePersistence(Persistence):
     # Seats
 
     def arriving(self, session: Session) -> None:
-        # The client hears of the seat when it is saved.
-        self._sessions.adopt(session, self.writer)
-        self.writer.arriving.add(session)
-        self._sessions.hold(session)
-        self._sessions.moved(session)
+        self.promoted(session)
+        self.writer.arriving[session] = "seat"
 
-    def leaving(self, session: Session) -> None:
+    def promoted(self, session: Session) -> None:
+        self.keep_seated(session)
+        # The client hears of the seat when it is saved.
+        self._sessions.hold(session)
+
+    def keep_seated(self, session: Session) -> None:
+        self._sessions.adopt(session, self.writer)
+        self._sessions.moved(session, "seat")
+
+    def spectating(self, session: Session) -> None:
+        self.keep_spectator(session)
+        self.writer.arriving[session] = "spectator"
+
+    def keep_spectator(self, session: Session) -> None:
+        # With a seat that ends with this process, the session does not outlive it either.
+        if session.seat is None or session.seat.room.is_saved:
+            self._sessions.adopt(session, self.writer, purpose="spectator")
+            self._sessions.moved(session, "spectator")
+            # The client hears of the place when it is saved.
+            self._sessions.hold(session)
+
+    def leaving(self, session: Session, seat: Seat) -> None:
         # The answer is saved together with the seat.
-        assert session.seat is not None
-        self.writer.leaving[session] = session.seat
+        self.writer.leaving[session] = seat
 
     def changing(self, session: Session) -> None:
         # The answer is saved together with the change.
@@ -103,23 +121,27 @@ class StorePersistence(Persistence):
     def answered(self, session: Session) -> None:
         self.writer.answered(session)
         # It may have been saved without its seat, for another reason: now it has its seat, and both say so.
-        self._sessions.moved(session)
+        self._sessions.moved_at(session, self.writer)
         self.changed()
 
     def unseated(self, seat: Seat) -> None:
         session = seat.session
-        self.writer.arriving.discard(session)
+        if self.writer.arriving.get(session) == seat.purpose:
+            del self.writer.arriving[session]
         self._sessions.unseated(session, seat.outlet)
         # A client that was told so would never look at the seat again: not before it is so.
         self._sessions.hold(session)
-        self._sessions.moved(session)
+        self._sessions.moved(session, seat.purpose)
 
-    def restoring(self, session: Session) -> None:
-        """A session is about to have its seat back from the store."""
+    def unspectated(self, place: Seat) -> None:
+        self.unseated(place)
+
+    def restoring(self, session: Session, purpose: Purpose) -> None:
+        """A session is about to have its seat, or its place as a spectator, back from the store."""
         if session in self._sessions:
-            self._sessions.adopt(session, self.writer)
+            self._sessions.adopt(session, self.writer, purpose=purpose)
             # Written together with the room at once: the former server may not write either of them any more.
-            self._sessions.moved(session)
+            self._sessions.moved(session, purpose)
 
     def outlet_of(self, session: Session, channel: Channel) -> ChannelOutlet:
         """Gated, unless the room is saved only from time to time."""
@@ -149,6 +171,8 @@ def _saved_argument(argument: Any, method: str) -> tuple[str, Any]:
     """An argument of a timer as it is saved: a player by id, anything else by value."""
     if isinstance(argument, Player):
         return "player", argument.id
+    if isinstance(argument, Spectator):
+        return "spectator", argument.id
     try:
         return "value", Raw(msgspec.msgpack.encode(argument))
     except (TypeError, ValueError, OverflowError) as error:
@@ -169,6 +193,12 @@ def restored_arguments(room: Room[Any], method: Callable[..., Any], saved: list[
             if seat is None:
                 raise LookupError(f"player {value} has left the room")
             arguments.append(seat.player)
+        elif tag == "spectator":
+            places = context_of(room).spectators
+            place = places.of(value) if places is not None else None
+            if place is None:
+                raise LookupError(f"{value} does not watch the room any more")
+            arguments.append(place.spectator)
         else:
             # More arguments than parameters: the last one takes them all (`*args`).
             arguments.append(msgspec.convert(value, kinds[min(number, len(kinds) - 1)] if kinds else Any))

@@ -2,10 +2,10 @@
 
 The record carries the sum of their digests, so a reader of the room can tell that none is missing or damaged.
 
-The record's lists (seats, objects, timers, groups) use parts, too: recent changes are inline, the rest is spilled to
-parts. A commit then writes what has changed, not what there is: a room of a thousand players in which one speaks
-writes one seat. A small list stays in the record whole, and so does one whose every entry changes all the time, as
-seats do in a room that broadcasts: one large value costs less than many small ones.
+The record's lists (seats, objects, timers, groups, spectators) use parts, too: recent changes are inline, the rest is
+spilled to parts. A commit then writes what has changed, not what there is: a room of a thousand players in which one
+speaks writes one seat. A small list stays in the record whole, and so does one whose every entry changes all the time,
+as seats do in a room that broadcasts: one large value costs less than many small ones.
 """
 
 from collections.abc import Iterator, Mapping
@@ -172,26 +172,38 @@ class RecordLists:
     """The lists of one room's record. Buckets of objects, timers and groups are encoded again only when they change."""
 
     def __init__(self, parts: RecordParts, *, inline_bytes_max: int) -> None:
-        self._seats = SpillingList("@seats", parts, inline_bytes_max=inline_bytes_max)
+        self.seats = SpillingList("@seats", parts, inline_bytes_max=inline_bytes_max)
         self._objects = SpillingList("@objects", parts, inline_bytes_max=inline_bytes_max)
         self._timers = SpillingList("@timers", parts, inline_bytes_max=inline_bytes_max)
-        # Most rooms have none.
+        # Most rooms have none of these.
         self._groups: SpillingList | None = None
-        self._make_groups = partial(SpillingList, "@groups", parts, inline_bytes_max=inline_bytes_max)
+        self._spectators: SpillingList | None = None
+        self._make = partial(SpillingList, parts=parts, inline_bytes_max=inline_bytes_max)
         self._encoded_buckets: dict[int, tuple[int, bytes]] = {}
         self._encoded_timers: dict[Timer, tuple[float, bytes]] = {}
         self._encoded_groups: dict[Members, tuple[int, bytes]] = {}
-        self.saved_seat = self._seats.get
-        self.cut_seats = self._seats.cut
 
     def restored(self, room_key: str, parts: list[Entry]) -> None:
         """Continue from what a former server has saved."""
         values = {each.key.removeprefix(f"{room_key}/"): each.value for each in parts}
-        for each in (self._seats, self._objects, self._timers):
+        for each in (self.seats, self._objects, self._timers):
             each.restored(values)
         if any(name.startswith("@groups/") for name in values):
-            self._groups = self._make_groups()
-            self._groups.restored(values)
+            self.groups.restored(values)
+        if any(name.startswith("@spectators/") for name in values):
+            self.spectators.restored(values)
+
+    @property
+    def groups(self) -> SpillingList:
+        if self._groups is None:
+            self._groups = self._make("@groups")
+        return self._groups
+
+    @property
+    def spectators(self) -> SpillingList:
+        if self._spectators is None:
+            self._spectators = self._make("@spectators")
+        return self._spectators
 
     def cut_objects(self, objects: Ownership[Any], changes: PartChanges) -> list[Raw]:
         """The buckets of objects that the record has inline; the others go into `changes`."""
@@ -223,10 +235,8 @@ class RecordLists:
 
     def cut_groups(self, grouping: Grouping, changes: PartChanges) -> list[Raw]:
         """The same for the groups of players."""
-        if self._groups is None:
-            self._groups = self._make_groups()
         self._encoded_groups = {members: self._group(name, members) for name, members in grouping.groups.items()}
-        return self._groups.cut({each.number: encoded for each, (_, encoded) in self._encoded_groups.items()}, changes)
+        return self.groups.cut({each.number: encoded for each, (_, encoded) in self._encoded_groups.items()}, changes)
 
     def _group(self, name: str, members: Members) -> tuple[int, bytes]:
         known = self._encoded_groups.get(members)

@@ -1,7 +1,10 @@
 """Recovery: rooms and sessions continue as the store has them, seats held, timers set, players awaited.
 
     `recover` reads the store → `_restore_room` decodes a room and makes its runner → `_fill` restores its sessions,
-    seats, objects, groups, timers and reservations → the first turn is `on_recover`; the first commit claims the room
+    seats, objects, groups and reservations → `_fill_spectators` its spectators → `_begin_room` sets its timers; the
+    first turn is `on_recover`, and the first commit claims the room
+
+A session comes back whole: with the room of its seat, the one that it watches is restored too.
 
 A record that cannot be read is set aside: it stays in the store as it is, its players sign in anew, and the log has
 the reason.
@@ -9,7 +12,7 @@ the reason.
 
 import asyncio
 from collections.abc import Callable
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from holdfast.core.grouping import Grouping
 from holdfast.core.listed_room import restored_listing
@@ -32,6 +35,7 @@ from holdfast.core.session import SESSION_ID_BYTES, PlayerId, Session, SessionId
 from holdfast.core.tokens import new_id
 from holdfast.logs import get_logger
 from holdfast.schemas.events import Restored, RoomFailed, RoomRecovered
+from holdfast.schemas.frames import Purpose
 from holdfast.schemas.player import SeatRecord
 from holdfast.schemas.room import GroupRecord, RoomRecord, TimerRecord
 from holdfast.schemas.session import SessionRecord
@@ -40,7 +44,14 @@ from holdfast.server.directory.directory import Directory
 from holdfast.server.durability.committer import Committer, FencedRoom
 from holdfast.server.durability.persistence import StorePersistence, restored_arguments
 from holdfast.server.durability.room_writer import Messages, SavedSend
-from holdfast.server.durability.saved_room import PendingRecords, SavedRoom, read_room, read_seats, room_id_of
+from holdfast.server.durability.saved_room import (
+    PendingRecords,
+    SavedRoom,
+    read_room,
+    read_seats,
+    read_sessions,
+    room_id_of,
+)
 from holdfast.server.rooms.effects import Outbox
 from holdfast.server.rooms.runner import RoomRunner
 from holdfast.server.sessions import SessionLifecycle
@@ -51,10 +62,21 @@ log = get_logger("holdfast.server")
 Pace = Literal["eager", "lazy"]
 """eager: all is restored before the server listens; lazy: a room when it is first asked for, the rest over time."""
 
+T = TypeVar("T")
+
 MakeRoom = Callable[[type[Room[Any]], str, int], StorePersistence]
 
 # Between two rooms that nobody has asked for yet.
 _LAZY_PAUSE_S = 0.01
+
+
+class _Restored(NamedTuple):
+    """A session that is being restored with its rooms."""
+
+    session: Session
+    record: SessionRecord
+    ages_s: list[float]
+    """How long ago each of them was saved."""
 
 
 class Recovery:
@@ -96,6 +118,8 @@ class Recovery:
         self._elsewhere: dict[str, None] = {}
         """Ids of rooms and sessions that another server has taken over, oldest first."""
         self._taking_back: asyncio.Task[None] | None = None
+        self._restored: dict[str, _Restored] = {}
+        """By id; empty when a room is restored with all that belongs to it."""
         self.set_aside: dict[str, str] = {}
         """The keys of records that could not be read, and why."""
         self.on_session: list[Callable[[Session], None]] = []
@@ -177,10 +201,12 @@ class Recovery:
     def session_lost(self, session: Session) -> None:
         """Another server has written the session, or its room: it continues there."""
         self._add_elsewhere(session.id)
-        seat = session.seat
+        seat, place = session.seat, session.place
         self._lifecycle.release(session, Reason.MOVED)
         if seat is not None and not seat.room.is_saved:
             seat.room.free(seat, Reason.MOVED, "")
+        if place is not None and (not place.room.is_saved or place.room.id in self._committer.room_ids):
+            place.room.free(place, Reason.MOVED, "")
 
     def _add_elsewhere(self, moved: str) -> None:
         self._elsewhere[moved] = None
@@ -195,8 +221,7 @@ class Recovery:
                 # At one moment: the parts belong to this record.
                 entries = [each for each in await store.list(room_key(room_id)) if room_id_of(each) == room_id]
                 # Also those who took a seat since it was read first.
-                seats = read_seats(entries)[1] if entries else []
-                wanted = dict.fromkeys([*session_ids, *(seat.session for seat in seats if seat.session)])
+                wanted = dict.fromkeys([*session_ids, *(read_sessions(entries) if entries else ())])
                 sessions = [(each, await store.get(session_key(each))) for each in wanted]
                 sends = [send for each in wanted for send in await store.list(sends_key(each))]
                 break
@@ -252,20 +277,44 @@ class Recovery:
     # When somebody asks
 
     def restore_room(self, room_id: str) -> None:
-        """Restore a room with its sessions, if the store has it and it is not restored yet."""
-        entries = self._pending.rooms.pop(room_id, None)
-        if entries is None:
-            return
-        is_restored = self._guarded(entries[0].key, self._restore_room, room_id, entries)
-        if is_restored and self._directory.get(room_id) is not None:
-            return
+        """Restore a room with its sessions and their other rooms, if the store has it and it is not restored yet."""
+        rooms: list[tuple[StorePersistence, SavedRoom]] = []
+        wanted = [room_id]
+        # One after the other, not each from within the one before: there may be many.
+        for each in wanted:
+            entries = self._pending.rooms.pop(each, None)
+            if entries is None:
+                continue
+            if (restored := self._guarded(entries[0].key, self._restore_room, each, entries)) is None:
+                self._not_restored(each, entries)
+                continue
+            rooms.append(restored)
+            wanted += self._other_rooms(restored[1])
+        for made, saved in rooms:
+            self._fill_spectators(made, saved)
+        sessions, self._restored = self._restored, {}
+        for session, _, ages_s in sessions.values():
+            # Saved with the first commit: sequence numbers from then on may mean something else to its client.
+            session.forked(max(ages_s, default=None))
+        for made, saved in rooms:
+            self._begin_room(made, saved)
+
+    def _not_restored(self, room_id: str, entries: list[Entry]) -> None:
         record, _ = read_seats(entries)
-        if not is_restored:
-            kind = record.kind if record is not None else ""
-            self._publish(RoomFailed(room=room_id, kind=kind, why="set_aside"))
-        if self._directory.get(room_id) is None and record is not None:
+        kind = record.kind if record is not None else ""
+        self._publish(RoomFailed(room=room_id, kind=kind, why="set_aside"))
+        if record is not None:
             # It was expected, and is not there.
             self._directory.names.forget(room_id, restored_listing(record))
+
+    def _other_rooms(self, saved: SavedRoom) -> list[str]:
+        """The rooms that the players of a restored room watch, and those in which its spectators have their seat."""
+        players = [self._restored[seat.session].record for seat in saved.seats if seat.session in self._restored]
+        spectators = [_readable(self._pending.sessions.get(place.session)) for place in saved.spectators]
+        return [
+            *(record.spectating for record in players),
+            *(record.room for record in spectators if record is not None),
+        ]
 
     def restore_session(self, session_id: str) -> None:
         """Restore a session with its room, if the store has it and it is not restored yet."""
@@ -284,17 +333,16 @@ class Recovery:
         for session_id in self._pending.take_sessions_of(player_id):
             self.restore_session(session_id)
 
-    def _guarded(self, key: str, restore: Callable[..., Any], *args: Any) -> bool:
-        """Whether a record was restored; if not, it is set aside."""
+    def _guarded(self, key: str, restore: Callable[..., T], *args: Any) -> T | None:
+        """What was restored from a record; None if it could not be, and is set aside."""
         try:
-            restore(*args)
-            return True
+            return restore(*args)
         except Unreadable as error:
             self._set_aside(key, error)
         except Exception as error:
             log.exception("a record could not be restored", key=key)
             self._set_aside(key, Unreadable(repr(error)))
-        return False
+        return None
 
     def _set_aside(self, key: str, why: Unreadable) -> None:
         self.set_aside[key] = str(why)
@@ -302,7 +350,7 @@ class Recovery:
 
     # Rooms
 
-    def _restore_room(self, room_id: str, entries: list[Entry]) -> None:
+    def _restore_room(self, room_id: str, entries: list[Entry]) -> tuple[StorePersistence, SavedRoom]:
         saved = read_room(entries, self._directory.types.get)
         made = self._make_room(saved.room_type, room_id, saved.record.random)
         runner = made.runner
@@ -312,21 +360,33 @@ class Recovery:
             self._fill(made, saved)
         except Exception:
             for seat in runner.seats:
+                self._restored.pop(seat.session.id, None)
                 self._committer.sessions.forget(seat.session)
                 self._lifecycle.release(seat.session, Reason.EXPIRED)
             self._committer.remove(made.writer)
             runner.let_go()
             raise
+        return made, saved
+
+    def _begin_room(self, made: StorePersistence, saved: SavedRoom) -> None:
+        runner, room_id = made.runner, made.runner.room.id
         self._directory.add(runner)
         self._counters.rooms_recovered += 1
+        for timer in saved.timers:
+            # Not before all are here to whom its arguments refer.
+            self._set_timer(runner, timer, timer.due_at - saved.record.clock - self._passed_s(saved.record))
         age_s = self._age_s(runner.room, saved.record) or 0.0
         info = runner.entry.public_info()
         self._publish(RoomRecovered(room=room_id, kind=runner.room.kind, age_s=round(age_s, 3), info=info))
         runner.recovered()
         # The first commit takes the room over from the server that had it.
         made.changed()
-        for seat in runner.seats:
+        watching = [place for place in runner.context.spectators or () if place.session.seat is None]
+        for seat in (*runner.seats, *watching):
             self._session_restored(seat.session)
+        if self._directory.get(room_id) is None:
+            # It ended at once.
+            self._directory.names.forget(room_id, runner.context.listing)
 
     def _fill(self, made: StorePersistence, saved: SavedRoom) -> None:
         runner, record = made.runner, saved.record
@@ -337,30 +397,59 @@ class Recovery:
         context.listing = restored_listing(record)
         context.set_properties(saved.properties)
         runner.was_joined = record.was_joined
-        age_s, passed_s = self._age_s(room, record), self._passed_s(record)
         for seat, data, options in zip(saved.seats, saved.data, saved.options, strict=True):
             session = self._session_of(seat, room.id)
             if seat.channel is not None and session in self._committer.sessions:
-                session.restore_channel(restored_channel(seat.channel, self._limits))
-                # A second, orderly restart does not make the state newer for those who were away all the time.
-                rewound_s = age_s if age_s is not None else seat.rewound_s
-                if rewound_s is not None:
-                    session.rewound = {**session.rewound, seat.channel.number: rewound_s}
-                # Saved with the first commit: sequence numbers from then on may mean something else to its client.
-                session.forked(passed_s)
-            made.restoring(session)
+                self._restore_channel(session, "seat", seat, runner.room, record)
+            made.restoring(session, "seat")
             runner.restore_seat(session, data, options, seat)
-            self._tell(session, room.id)
+            self._tell(session)
         self._give_objects(context, saved.owners)
         self._fill_groups(context, saved.groups)
-        for timer in saved.timers:
-            self._set_timer(runner, timer, timer.due_at - record.clock - passed_s)
         host = runner.seats.occupied_by(record.listing.host)
         context.host = host.player if host is not None else None
         context.successor = record.listing.successor
         for kept in record.listing.reservations:
             left_s = max(0.0, kept.until - self._clock.wall_clock())
             runner.reservations.restored(PlayerId(kept.player), left_s, kept)
+
+    def _fill_spectators(self, made: StorePersistence, saved: SavedRoom) -> None:
+        runner = made.runner
+        for place in saved.spectators:
+            session = self._spectator_of(place, runner.room.id)
+            is_new = session.seat is None
+            if place.channel is not None and session in self._committer.sessions:
+                self._restore_channel(session, "spectator", place, runner.room, saved.record)
+            made.restoring(session, "spectator")
+            runner.spectators.restore(session, place)
+            session.expires_at = self._clock.now() + session.grace_s
+            self._lifecycle.graces.begin(session)
+            if is_new:
+                self._tell(session)
+
+    def _spectator_of(self, place: SeatRecord, room_id: str) -> Session:
+        """The session that watches from a place; if it is lost, the place is held until its grace has passed."""
+        known, entry = self._restored.get(place.session), self._pending.sessions.get(place.session)
+        if known is not None and known.record.spectating == room_id and known.session.place is None:
+            return known.session
+        record = _readable(entry)
+        # With a room: that of its seat could not be restored.
+        if entry is not None and record is not None and record.spectating == room_id and not record.room:
+            del self._pending.sessions[place.session]
+            return self._restore_session(place.session, record, entry)
+        return self._stand_in(place)
+
+    def _restore_channel(
+        self, session: Session, purpose: Purpose, seat: SeatRecord, room: Room[Any], record: RoomRecord
+    ) -> None:
+        assert seat.channel is not None
+        session.restore_channel(restored_channel(seat.channel, self._limits, purpose))
+        age_s = self._age_s(room, record)
+        # A second, orderly restart does not make the state newer for those who were away all the time.
+        rewound_s = age_s if age_s is not None else seat.rewound_s
+        if rewound_s is not None:
+            session.rewound = {**session.rewound, seat.channel.number: rewound_s}
+        self._restored[session.id].ages_s.append(self._passed_s(record))
 
     def _give_objects(self, context: RoomContext, owners: dict[str, int]) -> None:
         players = {seat.number: seat.player for seat in context.seats.occupied}
@@ -404,7 +493,8 @@ class Recovery:
 
     def _restore_with_room(self, session_id: str, entry: Entry) -> None:
         record = decode_session(entry.value)
-        self.restore_room(record.room)
+        for room_id in (record.room, record.spectating):
+            self.restore_room(room_id)
         if session_id not in self._pending.sessions:
             return
         # Not with a seat: it has none, or the room could not be restored.
@@ -412,9 +502,10 @@ class Recovery:
             raise Unreadable(f"room {record.room} could not be restored, or has no seat for it")
         # Written again at once, as a room is: a server that still has it may not end it any more.
         session = self._restore_session(session_id, record, entry)
+        self._restored.clear()
         session.forked(None)
         self._committer.sessions.changed(session)
-        self._tell(session, "")
+        self._tell(session)
         self._session_restored(session)
 
     def _session_of(self, seat: SeatRecord, room_id: str) -> Session:
@@ -432,6 +523,9 @@ class Recovery:
                 del sessions[seat.session]
                 self._set_aside(entry.key, error)
         # An agent's seat, or one whose session is lost: held all the same, for its player to take it over.
+        return self._stand_in(seat)
+
+    def _stand_in(self, seat: SeatRecord) -> Session:
         stand_in = Session(
             SessionId(new_id(self._random.randbytes(SESSION_ID_BYTES))),
             PlayerId(seat.player),
@@ -449,6 +543,7 @@ class Recovery:
         session = restored_session(session_id, record, limits=self._limits, now=now, grace_s=self._grace_s)
         self._committer.sessions.adopt(session, None, entry.revision)
         self._lifecycle.restore(session)
+        self._restored[session.id] = _Restored(session, record, [])
         return session
 
     def _resume_send(self, session: Session, entry: Entry) -> None:
@@ -462,14 +557,15 @@ class Recovery:
                 for entry in entries:
                     self._committer.discard(SavedSend(entry.key, entry.revision))
 
-    def _tell(self, session: Session, room_id: str) -> None:
+    def _tell(self, session: Session) -> None:
         self._publish(
             Restored(
                 session=session.id,
                 player=session.player_id,
                 player_name=session.name,
                 grace_s=session.grace_s,
-                room=room_id,
+                room=session.room_id,
+                spectating=session.spectating,
             )
         )
 
@@ -478,3 +574,11 @@ class Recovery:
             self._guarded(send.key, self._resume_send, session, send)
         for heard in self.on_session:
             heard(session)
+
+
+def _readable(entry: Entry | None) -> SessionRecord | None:
+    """The record of a session, if there is one and it can be read."""
+    try:
+        return decode_session(entry.value) if entry is not None else None
+    except Unreadable:
+        return None

@@ -15,15 +15,16 @@ from holdfast.core.listed_room import room_record
 from holdfast.core.records import digest, encode, encode_listed, room_key, sends_key
 from holdfast.core.room import player_data_type
 from holdfast.core.saved_types import saved_type, state_reader, unsavable_field
-from holdfast.core.session import Seat, Session
+from holdfast.core.session import Seat, SeatState, Session
 from holdfast.logs import get_logger
 from holdfast.observability.metrics import Metrics
+from holdfast.schemas.frames import Purpose
 from holdfast.schemas.player import SeatRecord
 from holdfast.schemas.room import EffectRecord, RoomRecord
 from holdfast.schemas.session import SendRecord
 from holdfast.server.context import Clock
 from holdfast.server.durability.gate import GatedOutlet
-from holdfast.server.durability.record_parts import PartChanges, RecordLists, RecordParts
+from holdfast.server.durability.record_parts import PartChanges, RecordLists, RecordParts, SpillingList
 from holdfast.server.durability.state_writer import StateWriter
 from holdfast.server.rooms.runner import RoomRunner
 from holdfast.server.rooms.splitmix64 import SplitMix64
@@ -34,7 +35,8 @@ log = get_logger("holdfast.server")
 # A room that cannot be saved is logged this often, not with every turn.
 _COMPLAINT_S = 10.0
 _encode = msgspec.msgpack.Encoder().encode
-_NOTHING = Raw(_encode(None))
+_NIL = _encode(None)
+_NOTHING = Raw(_NIL)
 # A larger seat is encoded only when it has changed. Smaller ones are encoded with every commit: remembering what was
 # saved of them would take as much memory as they do.
 _LARGE_SEAT_BYTES = 1024
@@ -105,8 +107,9 @@ class RoomWriter:
         self._is_ended = False
         self.is_gone = False
         """Its record is deleted."""
-        # Clients whose request has taken a seat, freed one or changed the room's entry, and is not answered yet.
-        self.arriving: set[Session] = set()
+        # Clients whose request has taken a seat or a spectator's place, freed one or changed the room's entry, and is
+        # not answered yet.
+        self.arriving: dict[Session, Purpose] = {}
         self.leaving: dict[Session, Seat] = {}
         self.changing: set[Session] = set()
         self.waiters: list[asyncio.Future[None]] = []
@@ -146,18 +149,18 @@ class RoomWriter:
         """Whether the room is between two turns, and nobody has come or gone who was not answered yet."""
         if not self.turns.is_at_rest or self.changing:
             return False
-        has_come = any(each.seat is not None and not each.seat.is_joining for each in self.arriving)
-        return not has_come and all(seat in self.runner.seats for seat in self.leaving.values())
+        has_come = any(self.has_seat_of(session, purpose) for session, purpose in self.arriving.items())
+        return not has_come and all(seat.state is not SeatState.FREED for seat in self.leaving.values())
 
     def answered(self, session: Session) -> None:
-        self.arriving.discard(session)
+        self.arriving.pop(session, None)
         self.leaving.pop(session, None)
         self.changing.discard(session)
 
-    def has_seat_of(self, session: Session) -> bool:
-        """Whether the session's seat is in this room, and the room has heard of it."""
-        seat = session.seat
-        return seat is not None and seat.room is self.runner.handle and not seat.is_joining
+    def has_seat_of(self, session: Session, purpose: Purpose) -> bool:
+        """Whether the session's seat, or its place as a spectator, is in this room, and the room has heard of it."""
+        seat = session.seat if purpose == "seat" else session.place
+        return seat is not None and seat.room.id == self.room_id and not seat.is_joining
 
     def staged(self, outlet: GatedOutlet) -> None:
         """An outlet has something that waits for the next commit."""
@@ -204,6 +207,7 @@ class RoomWriter:
             self._check_settings()
             seats = [seat for seat in self.runner.seats.occupied if not seat.is_joining]
             data = {seat: (self._cut_data(seat), self._cut_options(seat)) for seat in seats}
+            data |= {place: (_NIL, _NIL) for place in self.runner.context.spectators or () if not place.is_joining}
             state = self._state.cut(self._room.snapshot(), pending.parts)
             self._cut_outlets()
             pending.record = encode(self._record(state, pending.parts, properties, data, is_final=is_final))
@@ -330,7 +334,7 @@ class RoomWriter:
 
     def _cut_data(self, seat: Seat) -> bytes:
         data = _encode(seat.player.data)
-        saved = self._lists.saved_seat(seat.number)
+        saved = self._lists.seats.get(seat.number)
         # How a `SeatRecord` with this data begins: an array, the player, the session, the data.
         start = b"%b%b%b%b" % (_SEAT_ARRAY, _encode(seat.player_id), _encode(seat.session.id), data)
         if saved is None or not saved.startswith(start):
@@ -365,20 +369,31 @@ class RoomWriter:
             random=context.random.position,
             state=_NOTHING if state is None else state,
             has_state_beside=state is None,
-            seats=self._lists.cut_seats({seat.number: self._cut_seat(seat, *data[seat]) for seat in data}, changes),
+            seats=self._cut_seats(self._lists.seats, "seat", data, changes),
             objects=self._lists.cut_objects(context.objects, changes),
             timers=self._lists.cut_timers(self.runner.timers.pending, changes),
             groups=self._lists.cut_groups(context.grouping, changes) if context.grouping is not None else [],
+            spectators=self._cut_spectators(data, changes) if context.spectators is not None else [],
             # After the lists, which add to it.
             parts=changes.sum,
             is_final=is_final,
         )
 
-    def _cut_seat(self, seat: Seat, data: bytes, options: bytes) -> bytes:
+    def _cut_spectators(self, data: dict[Seat, tuple[bytes, bytes]], changes: PartChanges) -> list[Raw]:
+        return self._cut_seats(self._lists.spectators, "spectator", data, changes)
+
+    def _cut_seats(
+        self, saved: SpillingList, purpose: Purpose, data: dict[Seat, tuple[bytes, bytes]], changes: PartChanges
+    ) -> list[Raw]:
+        """The entries of seats or of spectators that the record has inline; the others go into `changes`."""
+        entries = {seat.number: self._cut_seat(seat, *data[seat], saved) for seat in data if seat.purpose == purpose}
+        return saved.cut(entries, changes)
+
+    def _cut_seat(self, seat: Seat, data: bytes, options: bytes, list_: SpillingList) -> bytes:
         session, is_resyncing = seat.session, seat in self.runner.resyncs.waiting
         version = (data, options, seat.name, seat.outlet.record_version(), session.id, session.rewound, is_resyncing)
         if self._large_seats.get(seat) == version:
-            saved = self._lists.saved_seat(seat.number)
+            saved = list_.get(seat.number)
             assert saved is not None
             return saved
         channel = seat.outlet.record()

@@ -16,6 +16,7 @@ from holdfast.core.records import (
     owners_of,
     parts_sum,
     seats_of,
+    spectators_of,
     timers_of,
 )
 from holdfast.core.room import Room, player_data_type
@@ -85,6 +86,17 @@ def read_seats(entries: list[Entry]) -> tuple[RoomRecord | None, list[SeatRecord
         return record, []
 
 
+def read_sessions(entries: list[Entry]) -> list[str]:
+    """The sessions with a seat in a room, or that watch it, as far as they can be read."""
+    record, seats = read_seats(entries)
+    try:
+        beside = {entry.key: entry.value for entry in entries[1:]}
+        watching = spectators_of(record, entries[0].key, beside) if record is not None else []
+    except Unreadable:
+        watching = []
+    return [seat.session for seat in (*seats, *watching) if seat.session]
+
+
 class SavedRoom(Struct):
     """Everything that a room needs to continue."""
 
@@ -101,6 +113,7 @@ class SavedRoom(Struct):
     groups: list[GroupRecord]
     state: Any
     properties: dict[str, Any]
+    spectators: list[SeatRecord]
 
 
 def read_room(entries: list[Entry], type_of: Callable[[str], type[Room[Any]] | None]) -> SavedRoom:
@@ -127,6 +140,7 @@ def read_room(entries: list[Entry], type_of: Callable[[str], type[Room[Any]] | N
         groups=groups_of(record, key, parts),
         state=_read_state(room_type, key, record, parts),
         properties=_read(record.properties, dict[str, Any], "its properties"),
+        spectators=spectators_of(record, key, parts),
     )
 
 

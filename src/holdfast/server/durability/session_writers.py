@@ -12,6 +12,7 @@ from holdfast.core.outlet import Outlet
 from holdfast.core.reasons import Reason
 from holdfast.core.records import channel_record, encode, session_key, session_record
 from holdfast.core.session import Session
+from holdfast.schemas.frames import Purpose
 from holdfast.schemas.session import ChannelRecord
 from holdfast.server.context import Clock
 from holdfast.server.durability.gate import GatedOutlet
@@ -34,9 +35,10 @@ class SessionWriter:
         "home",
         "is_ended",
         "is_gone",
-        "is_moved",
+        "moved",
         "revision",
         "session",
+        "watched",
         "when_ended",
     )
 
@@ -45,8 +47,10 @@ class SessionWriter:
         self.revision = revision
         self.home: RoomWriter | None = None
         """The durable room in which it has its seat, or which it has just left."""
-        self.is_moved = False
-        """It took or left a seat: the room and the session must be saved in one batch."""
+        self.watched: RoomWriter | None = None
+        """The durable room that it watches, or watched until a moment ago."""
+        self.moved: tuple[RoomWriter, ...] = ()
+        """It took or left a seat or place in these rooms: they and the session must be saved in one batch."""
         self.is_ended = False
         self.is_gone = False
         """The delete of its record is in a commit, or was."""
@@ -63,8 +67,8 @@ class SessionWriter:
     def cut(self) -> list[Write]:
         key = session_key(self.session.id)
         # A seat that the room has not heard of is not in the room's record, and must not be in the session's either.
-        self.is_moved = self.is_joining
-        if self.is_ended or not self.is_joining:
+        self.moved = self._joining()
+        if self.is_ended or not self.moved:
             self._leaving, self.held = self.held, None
         self.is_gone = self.is_ended
         session = self.session
@@ -73,16 +77,20 @@ class SessionWriter:
         if self.is_ended:
             return [*([Write(key, None, self.revision)] if self.revision != ABSENT else []), *consumed]
         self._closing = tuple(each for each in self._closing if each[0] in session.closing)
-        room_id = self.home.room_id if self.home is not None and self.home.has_seat_of(session) else ""
+        room_id = _room_id(self.home, session, "seat")
+        spectating = _room_id(self.watched, session, "spectator")
         if session.seat is None:
             self.home = None
+        if session.place is None:
+            self.watched = None
         outlets = dict(self._closing)
         closing = [
             record
             for channel in session.closing
             if (record := outlets[channel].record() if channel in outlets else channel_record(channel)) is not None
         ]
-        return [Write(key, encode(session_record(session, room_id, closing, inbox)), self.revision), *consumed]
+        saved = session_record(session, room_id, closing, inbox, spectating=spectating)
+        return [Write(key, encode(saved), self.revision), *consumed]
 
     def _cut_inbox(self) -> ChannelRecord | None:
         session = self.session
@@ -91,11 +99,33 @@ class SessionWriter:
             return session.inbox.record()
         return channel_record(session.own_channel) if session.own_channel is not None else None
 
-    @property
-    def is_joining(self) -> bool:
-        """Whether its room has not heard of its seat: the seat is not saved yet, and the client must wait."""
-        home, session = self.home, self.session
-        return home is not None and session.seat is not None and not home.has_seat_of(session)
+    def _joining(self) -> tuple[RoomWriter, ...]:
+        """The rooms that have not heard of its seat or place: that is not saved yet, and the client must wait."""
+        session, home, watched = self.session, self.home, self.watched
+        joining: tuple[RoomWriter, ...] = ()
+        if home is not None and session.seat is not None and not home.has_seat_of(session, "seat"):
+            joining = (home,)
+        if watched is not None and session.place is not None and not watched.has_seat_of(session, "spectator"):
+            joining = (*joining, watched)
+        return joining
+
+    def move(self, home: RoomWriter) -> None:
+        """Save it together with this room."""
+        if home not in self.moved:
+            self.moved = (*self.moved, home)
+
+    def left(self) -> list[RoomWriter]:
+        """The rooms that it has just left, as a player or as a spectator, and that are not saved without it yet."""
+        session = self.session
+        left = [self.home if session.seat is None else None, self.watched if session.place is None else None]
+        return [room for room in left if room is not None]
+
+    def not_saved(self) -> None:
+        """Its batch was refused because of a room, and it lives on: whatever waits for a commit waits for the next."""
+        leaving, self._leaving = self._leaving, None
+        if leaving is not None and self.held is not None:
+            leaving.release()
+        self.held = self.held or leaving
 
     def unseated(self, channel: Channel, outlet: Outlet) -> None:
         """The seat is gone; its last messages may still wait for a commit."""
@@ -123,6 +153,21 @@ class SessionWriter:
         ended: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self.when_ended += (partial(settle, ended),)
         await ended
+
+
+def linked(room: RoomWriter, links: list[tuple[RoomWriter, ...]]) -> list[RoomWriter]:
+    """The room, and all that are linked to it, directly or by others."""
+    together = {room: None}
+    for each in (waiting := [room]):
+        for link in links:
+            if each in link:
+                waiting += [other for other in link if other not in together]
+                together |= dict.fromkeys(link)
+    return list(together)
+
+
+def _room_id(home: RoomWriter | None, session: Session, purpose: Purpose) -> str:
+    return home.room_id if home is not None and home.has_seat_of(session, purpose) else ""
 
 
 class SessionWriters:
@@ -154,19 +199,28 @@ class SessionWriters:
         return self._writers.get(session)
 
     def at(self, home: RoomWriter) -> list[SessionWriter]:
-        """The sessions whose seat is in this room, or was until a moment ago."""
-        return [writer for writer in self._writers.values() if writer.home is home]
+        """The sessions that go where this room goes: their seat is in it, or they watch it and have no saved seat."""
+        return [writer for writer in self._writers.values() if (writer.home or writer.watched) is home]
+
+    def links(self) -> list[tuple[RoomWriter, ...]]:
+        """Rooms that must be saved in the same batch, because a session has moved in all of them; usually there are
+        none."""
+        return [writer.moved for writer in self.dirty if len(writer.moved) > 1]
 
     # Changes
 
-    def adopt(self, session: Session, home: RoomWriter | None, revision: int = ABSENT) -> SessionWriter:
-        """The session has its seat in a durable room, or is back from the store: save it until it ends."""
+    def adopt(
+        self, session: Session, home: RoomWriter | None, revision: int = ABSENT, *, purpose: Purpose = "seat"
+    ) -> None:
+        """The session has its seat or place in a durable room, or is back from the store: save it until it ends."""
         writer = self._writers.get(session)
         if writer is None:
             writer = self._writers[session] = SessionWriter(session, revision)
-        writer.home = home
+        if purpose == "seat":
+            writer.home = home
+        else:
+            writer.watched = home
         writer.is_ended = False
-        return writer
 
     def changed(self, session: Session) -> None:
         """Save the session with the next commit; its client does not wait for it."""
@@ -185,19 +239,26 @@ class SessionWriters:
             writer.held = connection
         self._mark(writer, None)
 
-    def moved(self, session: Session) -> None:
-        """The session took or left a seat of its home: save both in one batch."""
+    def moved(self, session: Session, purpose: Purpose) -> None:
+        """The session took or left a seat, or a place as a spectator: save it and the room in one batch."""
         writer = self._writers.get(session)
         if writer is not None:
-            writer.is_moved = True
-            self._mark(writer, writer.home)
+            self._move(writer, writer.home if purpose == "seat" else writer.watched)
+
+    def moved_at(self, session: Session, home: RoomWriter) -> None:
+        """The same, if it has its seat or place in this room, or had it until a moment ago."""
+        writer = self._writers.get(session)
+        if writer is not None:
+            self._move(writer, home if home in {writer.home, writer.watched} else None)
 
     def ended(self, session: Session) -> None:
         """The session is over, or its seat is in a memory room: delete its record."""
         writer = self._writers.get(session)
         if writer is not None:
-            writer.is_ended = writer.is_moved = True
-            self._mark(writer, writer.home)
+            writer.is_ended = True
+            self._move(writer, writer.home)
+            if writer.watched is not None:
+                self._move(writer, writer.watched)
 
     def seated_in_memory(self, session: Session) -> None:
         """The session took a seat that is not saved, and must not return without it: delete its record."""
@@ -218,6 +279,11 @@ class SessionWriters:
         writer = self._writers.get(session)
         if writer is not None and session.closing:
             writer.unseated(session.closing[-1], outlet)
+
+    def _move(self, writer: SessionWriter, home: RoomWriter | None) -> None:
+        if home is not None:
+            writer.move(home)
+        self._mark(writer, home)
 
     def _mark(self, writer: SessionWriter, home: RoomWriter | None) -> None:
         if writer not in self.dirty or home is not None:

@@ -12,16 +12,16 @@ from holdfast.core.join_options import packed_options
 from holdfast.core.limits import Limits
 from holdfast.core.messages import RESERVED, Message
 from holdfast.core.reasons import Reason
-from holdfast.core.records import describe_player, seconds_until
+from holdfast.core.records import describe_player, describe_spectator, seconds_until
 from holdfast.core.room import Room
 from holdfast.core.saved_types import Parts
 from holdfast.core.session import PlayerId, SeatState
 from holdfast.schemas.node import EventInfo
-from holdfast.schemas.player import PlayerState, ReservationInfo, SeatInfo
+from holdfast.schemas.player import PlayerState, ReservationInfo, SeatInfo, SpectatorPage
 from holdfast.schemas.projection import project
 from holdfast.schemas.requests import Create, Release, Reserve, Search, Update
 from holdfast.schemas.room import RoomInfo, RoomPage, RoomState, TimerInfo
-from holdfast.server.context import Context
+from holdfast.server.context import Context, page_of
 from holdfast.server.directory.directory import Directory
 from holdfast.server.rooms.runner import RoomRunner
 
@@ -124,6 +124,26 @@ class RoomOperations:
         if seat is None:
             raise NotFound(f"player {player_id} has no seat in this room")
         await runner.call(runner.free, seat, Reason.KICKED, message)
+        await runner.persistence.saved()
+
+    # Spectators
+
+    def spectators(self, room_id: str, *, limit: int, cursor: str) -> SpectatorPage:
+        """Those who watch a room, in the order of their ids."""
+        places, now = self._directory.runner(room_id).context.spectators, self._now()
+        if places is None:
+            return SpectatorPage([])
+        page, more = page_of((place.player_id for place in places), limit, cursor)
+        return SpectatorPage([describe_spectator(place, now) for each in page for place in places.all_of(each)], more)
+
+    async def kick_spectator(self, room_id: str, player_id: str, message: str) -> None:
+        runner = self._directory.runner(room_id)
+        places = runner.context.spectators
+        found = places.all_of(player_id) if places is not None else ()
+        if not found:
+            raise NotFound(f"player {player_id} does not watch this room")
+        for place in found:
+            await runner.call(runner.spectators.free, place, Reason.KICKED, message)
         await runner.persistence.saved()
 
     # Inside a room

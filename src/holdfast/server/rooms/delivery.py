@@ -64,13 +64,13 @@ class Delivery:
             run, args = _refuse, (_role_missing(handler),)
         else:
             try:
-                run, args = handler.method, (self._room, seat.player, handler.decoders[codec].decode(frame.body))
+                run, args = handler.method, (self._room, seat.member, handler.decoders[codec].decode(frame.body))
             except Exception as error:  # noqa: BLE001 - its number is used up: any error has to be answered
                 # Other errors are raised by the game's own check of it.
                 run, args = _refuse, (Invalid(str(error)) if isinstance(error, DECODE_ERRORS) else error,)
         done: Callable[..., None] = answered or self._applied
         if self._trace is not None:
-            run, done = self._trace(self._room, seat.player, frame, run=run, done=done)
+            run, done = self._trace(self._room, seat.member, frame, run=run, done=done)
         outlet = seat.outlet
         if self._turns.is_busy or outlet.backlog is not None or outlet.is_full:
             size = len(frame.body)
@@ -172,7 +172,7 @@ class Delivery:
             size = len(frame.body) + MESSAGE_OVERHEAD_BYTES
             outlet.latest_waiting_bytes += size
         self._turns.take(
-            handler.method, (self._room, seat.player, message), self._latest_ended, (seat, outlet, frame.type, size)
+            handler.method, (self._room, seat.member, message), self._latest_ended, (seat, outlet, frame.type, size)
         )
 
     def ask_native(self, seat: Seat, message: Message, answered: NativeAnswer) -> None:
@@ -192,7 +192,7 @@ class Delivery:
             raise Throttled("the room has too many turns waiting")
         if seat.session.rates is not None and not self._may_send(seat.session, seat.session.rates):
             raise Throttled("this agent sends too many messages at once: raise the messages_per_s of its role")
-        args = (self._room, seat.player, message)
+        args = (self._room, seat.member, message)
         self._turns.take(handler.method, args, done or self._applied, (seat, seat.outlet, 0, message.wire_name, 0))
 
     def _may_send(self, session: Session, rates: Rates) -> bool:
@@ -204,7 +204,7 @@ class Delivery:
             session.flood = Flood(rates)
         return session.flood.messages.take(self._now())
 
-    def _unknown(self, name: str) -> NotFound:
+    def _unknown(self, name: str) -> Refused:
         return NotFound(f"a {self._room.kind} has no handler for {name!r}")
 
     def _applied(
@@ -284,8 +284,22 @@ def _popped(outlet: Outlet, backlog: Backlog) -> Waiting:
     return message
 
 
+class SpectatorDelivery(Delivery):
+    """The way into one room for its spectators: only messages that are marked for them."""
+
+    def __init__(self, room: Room[Any], services: RoomServices, turns: Turns, failed: Failure) -> None:
+        super().__init__(room, services, turns, failed)
+        self._for_players = self._handlers
+        self._handlers = {name: handler for name, handler in self._handlers.items() if handler.spectators}
+
+    def _unknown(self, name: str) -> Refused:
+        if name in self._for_players:
+            return NotAllowed(f"{name!r} is for players: a spectator of a {self._room.kind} may not send it")
+        return super()._unknown(name)
+
+
 class Resyncs:
-    """Runs `on_resync` for returning players of one room for whom messages could not be kept.
+    """Runs `on_resync` for returning players and spectators of one room for whom messages could not be kept.
 
     Their stream is mute until then, so the state arrives first.
     """
@@ -319,13 +333,13 @@ class Resyncs:
             # Their stream began anew once more, and is mute until the turn that belongs to that.
             return None
         self.unmute(seat)
-        return self._room.on_resync(seat.player)
+        return self._room.on_resync(seat.member)
 
     def _resynced(self, error: Exception | None, _: Any, seat: Seat) -> None:
         if error is not None:
             self._failed(error, "on_resync", seat.player_id)
         # An update of the room itself may be among the messages that were not kept.
-        seat.outlet.send(RoomUpdated(self._entry.info(sees_code=True)))
+        seat.outlet.send(RoomUpdated(self._entry.info(sees_code=seat.purpose == "seat")))
         left = self.waiting.get(seat, 0) - 1
         if left > 0:
             self.waiting[seat] = left

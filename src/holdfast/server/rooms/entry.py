@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from holdfast.core.errors import Invalid, NotFound
 from holdfast.core.listed_room import apply_update, describe_room, elect, open_seats
 from holdfast.core.messages import HostChanged, RoomUpdated
+from holdfast.core.recipients import send_to
 from holdfast.core.room import Room
 from holdfast.core.room_context import RoomContext
 from holdfast.core.room_listing import RoomStatus, check_properties
@@ -66,9 +67,10 @@ class RoomEntry:
 
     def row(self) -> RoomInfo:
         """What searches see of the room."""
-        if type(self._room.max_players) is not int:
-            # Games may take it from a client's message.
-            raise TypeError(f"max_players must be a whole number; got {self._room.max_players!r}")
+        for name in ("max_players", "max_spectators"):
+            if type(getattr(self._room, name)) is not int:
+                # Games may take it from a client's message.
+                raise TypeError(f"{name} must be a whole number; got {getattr(self._room, name)!r}")
         return self.info(sees_code=False)
 
     def public_info(self) -> RoomInfo | None:
@@ -118,7 +120,7 @@ class RoomEntry:
         context = self._context
         if context.listing.version == self._told_version or self._telling is not None:
             return
-        if context.seats.occupied:
+        if context.seats.occupied or context.spectators:
             self._telling = self._loop.call_later(self._limits.watch_s, self._tell_soon)
         else:
             # Players who join later are shown the entry as it is then.
@@ -133,10 +135,12 @@ class RoomEntry:
         listing, room_id = self._context.listing, self._context.room_id
         self._told_version = listing.version
         info = self.info(sees_code=True)
-        self._room.broadcast(RoomUpdated(info))
+        self._room.broadcast(RoomUpdated(info), spectators=False)
+        public = replace(info, code="")
+        if self._context.spectators:
+            send_to(self._context.spectators.occupied, RoomUpdated(public))
         if listing.status is not RoomStatus.CREATING:
             # Before that, nobody has heard of the room.
-            public = replace(info, code="")
             self._publish(events.ListingUpdated(room=room_id, version=listing.version, info=public))
 
     def name_host(self, player: Player[Any] | None) -> None:

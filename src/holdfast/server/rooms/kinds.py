@@ -14,6 +14,7 @@ from holdfast.schemas.frames import NAME_CHARS_MAX
 # The least value of each setting that is a number.
 _LEAST = {
     "max_players": 1,
+    "max_spectators": 0,
     "grace_s": 0,
     "empty_ttl_s": 0,
     "tick_hz": 0,
@@ -22,7 +23,7 @@ _LEAST = {
     "reservation_s": 1,
     "waiting_max": 0,
 }
-_WHOLE = {"max_players", "waiting_max"}
+_WHOLE = {"max_players", "max_spectators", "waiting_max"}
 _TYPES: dict[str, tuple[type, str]] = {
     "create_role": (str, 'the name of a role, or ""'),
     "join_role": (str, 'the name of a role, or ""'),

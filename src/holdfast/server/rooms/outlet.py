@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 from holdfast.core.channel import Channel
 from holdfast.core.codec import MSGPACK, Codec
@@ -9,7 +10,9 @@ from holdfast.core.errors import Invalid
 from holdfast.core.messages import Message
 from holdfast.core.outlet import Backlog
 from holdfast.core.records import channel_record
+from holdfast.core.room import Room
 from holdfast.core.session import Session
+from holdfast.schemas.frames import Purpose, SeatFrame
 from holdfast.schemas.session import ChannelRecord
 
 
@@ -28,6 +31,16 @@ def too_large(name: str, body: bytes, bytes_max: int) -> Invalid:
         f"a {name!r} of {len(body)} bytes is more than the {bytes_max} that fit in a payload: "
         "send it in parts, or raise Limits.payload_bytes_max on both ends"
     )
+
+
+def open_channel(session: Session, purpose: Purpose, room: Room[Any]) -> Channel:
+    """A session has a seat or place in a room from now on: open its channel, and tell its client."""
+    channel = session.open_channel(purpose)
+    if session.connection is not None:
+        session.connection.send(
+            SeatFrame("joined", channel.number, channel.generation, room.id, room.kind, channel.purpose)
+        )
+    return channel
 
 
 class ChannelOutlet:
@@ -96,6 +109,13 @@ class ChannelOutlet:
         """Keep the last message until the client has it."""
         self.send(farewell)
         self.channel.is_finished = True
+
+    def break_off(self, farewell: Message) -> None:
+        """End the stream now, without what waits for a commit: the room is not ours any more."""
+        self.channel.push(farewell.wire_name, self._codec.encode(farewell))
+        self.channel.is_finished = True
+        if self._session.connection is not None:
+            self._session.connection.wake()
 
     def applied(self, seq: int) -> None:
         """Acknowledge: with what is written anyway, else soon."""

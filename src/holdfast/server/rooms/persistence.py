@@ -62,8 +62,17 @@ class Persistence:
         """A client is about to take a seat; its request is answered later."""
         self._services.stored.seated_in_memory(session)
 
-    def leaving(self, session: Session) -> None:
-        """A client is about to give its seat back; its request is answered later."""
+    def spectating(self, session: Session) -> None:
+        """A client is about to watch the room; its request is answered later."""
+        # A saved session remembers that the channel was opened, if nothing else: its client knows the number.
+        self._services.stored.hold(session)
+
+    def promoted(self, session: Session) -> None:
+        """A spectator is about to take a seat, by no request of theirs."""
+        self._services.stored.seated_in_memory(session)
+
+    def leaving(self, session: Session, seat: Seat) -> None:
+        """A client is about to give its seat or place back; its request is answered later."""
 
     def changing(self, session: Session) -> None:
         """A client has changed the room's entry; its request is answered later."""
@@ -73,6 +82,16 @@ class Persistence:
 
     def unseated(self, seat: Seat) -> None:
         """The seat's session has lost it."""
+
+    def unspectated(self, place: Seat) -> None:
+        """A spectator's session has lost its place."""
+        self._services.stored.hold(place.session)
+
+    def keep_seated(self, session: Session) -> None:
+        """Save a session together with the room of its seat."""
+
+    def keep_spectator(self, session: Session) -> None:
+        """Save a session together with the room that it watches."""
 
     def outlet_of(self, session: Session, channel: Channel) -> ChannelOutlet:
         """Where messages to a client on a seat go."""

@@ -13,15 +13,25 @@ from typing import Any
 from holdfast.core.errors import AlreadySeated, Duplicate, Failed, NotFound, NotSeated, Refused
 from holdfast.core.join_options import checked_options, unpacked_options
 from holdfast.core.limits import Limits
-from holdfast.core.listed_room import check_open, check_role
-from holdfast.core.messages import PlayerData, SeatLeft
+from holdfast.core.listed_room import check_open, check_role, check_seat
+from holdfast.core.messages import PlayerData, RoomUpdated, SeatLeft
 from holdfast.core.outlet import Outlet
 from holdfast.core.reasons import Reason
 from holdfast.core.room import Room, player_data_type
 from holdfast.core.room_context import RoomCommands, RoomContext, Timer
 from holdfast.core.room_listing import RoomStatus, RoomStep, check_request
-from holdfast.core.session import Player, PlayerId, RoomHandle, Seat, SeatState, SeatStep, Session, SessionState
-from holdfast.schemas import frames
+from holdfast.core.session import (
+    Player,
+    PlayerId,
+    RoomHandle,
+    Seat,
+    SeatState,
+    SeatStep,
+    Session,
+    SessionState,
+    Spectator,
+    seat_of,
+)
 from holdfast.schemas.events import RoomEnding, RoomStarted
 from holdfast.schemas.frames import sentence
 from holdfast.schemas.player import SeatRecord, WaitInfo
@@ -33,10 +43,11 @@ from holdfast.server.rooms.approval import approve
 from holdfast.server.rooms.delivery import Delivery, Resyncs
 from holdfast.server.rooms.effects import RoomSaves, effect_record
 from holdfast.server.rooms.entry import RoomEntry
-from holdfast.server.rooms.outlet import ChannelOutlet, SilentOutlet
+from holdfast.server.rooms.outlet import ChannelOutlet, SilentOutlet, open_channel
 from holdfast.server.rooms.persistence import Persistence
 from holdfast.server.rooms.reservations import Reservations
 from holdfast.server.rooms.services import RoomServices
+from holdfast.server.rooms.spectators import Spectators
 from holdfast.server.rooms.timers import EmptyTimer, RoomTimers
 from holdfast.server.rooms.turns import RoomGone
 
@@ -121,6 +132,23 @@ class RoomRunner:
             take_turn=self._take_turn,
         )
         self.resyncs = Resyncs(self.room, self.turns, failed, self.entry)
+        self._spectators: Spectators | None = None
+
+    @property
+    def spectators(self) -> Spectators:
+        """Made for the first of them: most rooms have none."""
+        if self._spectators is None:
+            self._spectators = Spectators(
+                self.room,
+                self.context,
+                self._services,
+                turns=self.turns,
+                resyncs=self.resyncs,
+                persistence=self.persistence,
+                failed=self.failed,
+                call=self.call,
+            )
+        return self._spectators
 
     def _make_commands(self) -> RoomCommands:
         return RoomCommands(
@@ -136,6 +164,7 @@ class RoomRunner:
             update=self.update,
             name_host=self.entry.name_host,
             open_agent=self.open_agent,
+            promote=self.promote,
         )
 
     @property
@@ -160,6 +189,8 @@ class RoomRunner:
             id=self.room.id,
             kind=self.room.kind,
             is_saved=self.room.durability != "memory",
+            grace_s=self._grace_s,
+            keep=self.persistence.keep_seated,
             deliver=delivery.deliver,
             refuse=delivery.refuse,
             deliver_latest=delivery.deliver_latest,
@@ -217,6 +248,8 @@ class RoomRunner:
         self.listed()
         for seat in self.seats:
             self.free(seat, seats)
+        for place in self.context.spectators or ():
+            self.spectators.free(place, seats)
         self.reservations.close()
         if not is_asked:
             self.turns.follow(self.room.on_destroy, (), self._hook_ended, ("on_destroy",))
@@ -330,13 +363,7 @@ class RoomRunner:
         # Those who wait come first.
         self.reservations.offer_seats()
         check_open(self.room, session.player_id)
-        seat = Seat(session, player_data_type(type(self.room))(), self.handle)
-        if options is None and (kept := self.seats.reservations.get(seat.player_id)) is not None:
-            options = unpacked_options(kept.options)
-        seat.options = checked_options(type(self.room), options, self.limits.options_bytes_max)
-        seat.was_reserved = self.seats.use(seat.player_id)
-        self.seats.add(seat)
-        self.check_empty()
+        seat = self._new_seat(session, options)
         try:
             if type(self.room).admit is not Room.admit:
                 await approve(self.room, seat.player, self.limits.admit_s, self.failed)
@@ -355,6 +382,17 @@ class RoomRunner:
             self.reservations.check_kept(seat.player_id)
             raise
         self.reservations.leave_waitlist(seat.player_id)
+        return seat
+
+    def _new_seat(self, session: Session, options: Any) -> Seat:
+        """A seat for a newcomer, which counts from now on; a reserved one if there is one for them."""
+        seat = Seat(session, player_data_type(type(self.room))(), self.handle)
+        if options is None and (kept := self.seats.reservations.get(seat.player_id)) is not None:
+            options = unpacked_options(kept.options)
+        seat.options = checked_options(type(self.room), options, self.limits.options_bytes_max)
+        seat.was_reserved = self.seats.use(seat.player_id)
+        self.seats.add(seat)
+        self.check_empty()
         return seat
 
     def _give_back(self, seat: Seat) -> None:
@@ -384,20 +422,63 @@ class RoomRunner:
     def wire_outlet(self, session: Session) -> ChannelOutlet:
         """The outlet of a client's seat; opening it announces the seat to the client."""
         self.persistence.arriving(session)
-        channel = session.open_channel()
-        connection = session.connection
-        if connection is not None:
-            connection.seated()
-            connection.send(
-                frames.SeatFrame("joined", channel.number, channel.generation, self.room.id, self.room.kind)
-            )
-        return self.persistence.outlet_of(session, channel)
+        return self._open_outlet(session)
+
+    def _open_outlet(self, session: Session) -> ChannelOutlet:
+        if session.connection is not None:
+            session.connection.seated()
+        return self.persistence.outlet_of(session, open_channel(session, "seat", self.room))
 
     def _give_seat(self, seat: Seat, session: Session, outlet_of: OutletOf) -> None:
         seat.session = session
         seat.outlet = outlet_of(session)
         session.seat = seat
-        session.grace_s = self.room.grace_s
+        session.renew_grace(self._services.grace_s)
+        if session.place is not None and session.place.room.id == self.room.id:
+            # What it heard as a spectator until now, it hears on the seat from now on.
+            self.spectators.free(session.place, Reason.SEATED)
+
+    def _grace_s(self) -> float:
+        return self.room.grace_s
+
+    # Spectators
+
+    async def spectate(self, session: Session) -> Seat:
+        """Let a session watch the room."""
+        if session.state is not SessionState.CONNECTED:
+            raise Interrupted
+        return await self.spectators.add(session)
+
+    def promote(self, spectator: Spectator) -> Player[Any]:
+        """Give a spectator a seat, as if they had joined; the game has decided it, so `admit` is not asked."""
+        place = seat_of(spectator)
+        session = place.session
+        if self.is_closing:
+            raise NotFound("the room is closing")
+        if place.room is not self.spectators.handle or place.state is SeatState.FREED:
+            raise NotFound(f"{spectator.id} does not watch this room any more")
+        if session.seat is not None:
+            raise AlreadySeated(f"{spectator.id} has a seat in room {session.seat.room.id}")
+        check_seat(self.room, session.player_id)
+        seat = self._new_seat(session, None)
+        self.was_joined = True
+        self.persistence.promoted(session)
+        self._take_seat(seat, session, self._open_outlet)
+        self.reservations.leave_waitlist(seat.player_id)
+        # No request of theirs is answered with it.
+        seat.outlet.send(RoomUpdated(self.entry.info(sees_code=True)))
+        if session.connection is None:
+            # Held as the place was: they hear of the seat when they are back.
+            seat.happened(SeatStep.DROPPED)
+            self.seat_changed(seat.player_id, seat.state)
+        self.turns.follow(self._joined, (seat,), self._promoted, (seat,))
+        self.follow(self.entry.check_host)
+        return seat.player
+
+    def _promoted(self, error: Exception | None, _: Any, seat: Seat) -> None:
+        if error is not None and seat.state is not SeatState.FREED:
+            refusal = self._refusal("on_join", (seat,), error)
+            self.free(seat, Reason.JOIN_FAILED, str(refusal))
 
     def restore_seat(self, session: Session, data: PlayerData, options: Any, saved: SeatRecord) -> None:
         """Hold a seat from the store, for its player to return to, or for the room to open its agent again."""
@@ -529,11 +610,14 @@ class RoomRunner:
     def _take_seat_away(self, seat: Seat) -> None:
         session = seat.session
         session.seat = None
-        session.grace_s = self._services.grace_s
+        session.renew_grace(self._services.grace_s)
         session.close_channel()
         if session.connection is not None:
             session.connection.unseated()
         self.persistence.unseated(seat)
+        if session.place is not None and not self.handle.is_saved and session.state is not SessionState.ENDED:
+            # Because of this seat it was not saved; the room that it watches may be.
+            session.place.room.keep(session)
 
     def _left(self, error: Exception | None, _: Any, seat: Seat, reason: Reason, message: str) -> None:
         self._seat_hook_ended(error, None, seat, "on_leave")

@@ -1,6 +1,16 @@
-// One room: its seats, its live state as a tree, its messages, and actions.
+// One room: its seats and spectators, its live state as a tree, its messages, and actions.
 
-import { act, get, Problem, path, type RoomInfo, type RoomState, type SeatInfo } from "../api";
+import {
+  act,
+  get,
+  Problem,
+  path,
+  type RoomInfo,
+  type RoomState,
+  type SeatInfo,
+  type SpectatorInfo,
+  type SpectatorPage,
+} from "../api";
 import type { Page } from "../page";
 import { attempt, confirm, field, reasonOf, showProblem } from "../ui/dialog";
 import { every, fill, h, part } from "../ui/dom";
@@ -11,12 +21,17 @@ import { Tree } from "../ui/tree";
 
 /** The pause after a refusal to show the state: reading it blocks the games. */
 const REFUSED_S = 30;
+/** Of the spectators, as many as fit below the seats; the rest is a number. */
+const SPECTATORS_MAX = 20;
 
 export const room: Page = (root, room_id) => {
   const title = h("span", null, id(room_id));
   const actions = h("div", { class: "buttons" });
   const about = h("div", null, loading());
   const seats = h("div", { class: "seats" }, loading());
+  const watching = h("div", { class: "seats" });
+  const spectators = card("Spectators", watching);
+  spectators.hidden = true;
   const tree = new Tree();
   const problem = h("p", { class: "problem" });
   const traffic = new Traffic(path`/v1/rooms/${room_id}/messages`);
@@ -26,13 +41,16 @@ export const room: Page = (root, room_id) => {
       "div",
       { class: "columns" },
       h("div", null, card("About", about), card("State, live", problem, tree.element)),
-      h("div", null, card("Seats", seats), card("Messages", traffic.element)),
+      h("div", null, card("Seats", seats), spectators, card("Messages", traffic.element)),
     ),
   );
   let info: RoomInfo | null = null;
   const showTitle = part(title, (name: string) => (name === "" ? id(room_id) : name));
   const showAbout = part(about, drawAbout);
   const showSeats = part(seats, (all: SeatInfo[]) => drawSeats(all, kick));
+  const showSpectators = part(watching, ([all, total]: [SpectatorInfo[], number]) =>
+    drawSpectators(all, total, kickOut),
+  );
   const showActions = part(
     actions,
     ([isHere, isLocked]: boolean[]) =>
@@ -60,6 +78,7 @@ export const room: Page = (root, room_id) => {
         return;
       }
       showSeats((await get<{ seats: SeatInfo[] }>(path`/v1/rooms/${room_id}/seats`)).seats);
+      await lookAtSpectators(info);
       await lookInside();
     } catch (error) {
       if (error instanceof Problem && error.code === "not_found" && info === null) {
@@ -69,6 +88,13 @@ export const room: Page = (root, room_id) => {
       } else {
         showProblem(info === null ? about : seats, error);
       }
+    }
+  };
+  const lookAtSpectators = async ({ spectators: total, max_spectators: most }: RoomInfo): Promise<void> => {
+    spectators.hidden = most === 0 && total === 0;
+    if (!spectators.hidden) {
+      const page = await get<SpectatorPage>(path`/v1/rooms/${room_id}/spectators`, { limit: SPECTATORS_MAX });
+      showSpectators([page.spectators, total]);
     }
   };
   let insideAgainAt = 0;
@@ -99,6 +125,23 @@ export const room: Page = (root, room_id) => {
       const reason = String(told.get("reason"));
       await attempt(
         () => act("DELETE", path`/v1/rooms/${room_id}/seats/${player}`, { reason }),
+        `${player} was kicked.`,
+      );
+      await look();
+    }
+  };
+  const kickOut = async (player: string): Promise<void> => {
+    const told = await confirm({
+      title: "Kick this spectator?",
+      text: [h("b", null, player), " watches the room no more."],
+      fields: field("Reason", h("input", { name: "reason", maxlength: 256 }), "Shown to the spectator."),
+      action: "Kick",
+      isDangerous: true,
+    });
+    if (told !== null) {
+      const reason = String(told.get("reason"));
+      await attempt(
+        () => act("DELETE", path`/v1/rooms/${room_id}/spectators/${player}`, { reason }),
         `${player} was kicked.`,
       );
       await look();
@@ -190,6 +233,7 @@ function drawAbout(info: RoomInfo) {
     ["Status", [badge(info.status), " ", badge(info.phase), " ", info.is_locked && badge("locked")]],
     ["Kind", info.kind],
     ["Players", `${info.players} of ${info.max_players}`],
+    ["Spectators", info.max_spectators > 0 ? `${info.spectators} of ${info.max_spectators}` : "–"],
     ["Code", h("code", null, info.code || "–")],
     ["Visibility", info.visibility],
     ["Password", info.has_password ? "yes" : "no"],
@@ -229,4 +273,26 @@ function drawSeats(seats: SeatInfo[], kick: (player: string) => void) {
       ),
     ]),
   );
+}
+
+function drawSpectators(spectators: SpectatorInfo[], total: number, kick: (player: string) => void) {
+  if (spectators.length === 0) {
+    return nothing("Nobody watches.");
+  }
+  const rows = spectators.map((each) => [
+    h(
+      "div",
+      { class: "stack who" },
+      h("span", null, playerLink(each.player, each.name)),
+      h("small", null, sessionLink(each.session)),
+    ),
+    [badge(each.state), each.expires_in_s > 0 && h("small", null, ` ${span(each.expires_in_s)} left`)],
+    milliseconds(each.latency_ms),
+    h("button", { class: "small danger", "data-key": `kick ${each.player}`, onclick: () => kick(each.player) }, "Kick"),
+  ]);
+  const more = total - spectators.length;
+  return [
+    table("Spectators", ["Player and session", "Place", "Round trip", ""], rows),
+    more > 0 && h("p", null, h("small", null, `and ${more} more`)),
+  ];
 }

@@ -143,6 +143,7 @@ function drawAbout(info: SessionInfo) {
     ["Account", info.account || "–"],
     ["Roles", info.roles.join(", ") || "–"],
     ["Room", roomLink(info.room)],
+    ["Watching", roomLink(info.spectating)],
     ["Signed in", date(info.signed_in_at)],
     ["Age", span(info.age_s)],
     ["Last input", `${span(info.idle_s)} ago`],

@@ -1,0 +1,212 @@
+"""The spectators of one room: who may watch, and what becomes of their places when they drop, return and leave.
+
+A place is a seat with another purpose: the same states, outlet, delivery and resync. It has no data and no objects, and
+nothing that counts seats counts it. A place is freed at once; the hook that follows from it takes its turn.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from holdfast.core.errors import AlreadySeated, Duplicate, NotAllowed, NotFound, NotSeated, Refused, RoomFull
+from holdfast.core.messages import SeatLeft
+from holdfast.core.outlet import Outlet
+from holdfast.core.reasons import Reason
+from holdfast.core.room import Room
+from holdfast.core.room_context import RoomContext
+from holdfast.core.session import RoomHandle, Seat, SeatState, SeatStep, Session, SessionState, SpectatorSeat
+from holdfast.schemas.events import SpectatorJoined, SpectatorLeft
+from holdfast.schemas.frames import sentence
+from holdfast.schemas.player import SeatRecord
+from holdfast.server.rooms.delivery import Failure, Resyncs, SpectatorDelivery
+from holdfast.server.rooms.outlet import ChannelOutlet, SilentOutlet, open_channel
+from holdfast.server.rooms.persistence import Persistence
+from holdfast.server.rooms.services import RoomServices
+from holdfast.server.rooms.turns import Turns
+
+
+class Spectators:
+    """Made for the first spectator of a room."""
+
+    def __init__(
+        self,
+        room: Room[Any],
+        context: RoomContext,
+        services: RoomServices,
+        *,
+        turns: Turns,
+        resyncs: Resyncs,
+        persistence: Persistence,
+        failed: Failure,
+        call: Callable[..., Awaitable[Any]],
+    ) -> None:
+        """`call` runs a hook as a turn and waits for its end."""
+        self._room = room
+        self._context = context
+        self._services = services
+        self._publish = services.context.publish
+        self._turns = turns
+        self._resyncs = resyncs
+        self._persistence = persistence
+        self._failed = failed
+        self._call = call
+        self.places = context.places
+        self.delivery = SpectatorDelivery(room, services, turns, failed)
+        self.handle = RoomHandle(
+            id=room.id,
+            kind=room.kind,
+            is_saved=room.durability != "memory",
+            grace_s=lambda: room.grace_s,
+            keep=persistence.keep_spectator,
+            deliver=self.delivery.deliver,
+            refuse=self.delivery.refuse,
+            deliver_latest=self.delivery.deliver_latest,
+            has_read=self.delivery.has_read,
+            dropped=self.dropped,
+            returned=self.returned,
+            leave=self.leave,
+            free=self.free,
+        )
+
+    # Coming
+
+    async def add(self, session: Session) -> Seat:
+        """Let a session watch; `Refused` if there is no place for it, or the game says no."""
+        self._check(session)
+        place = SpectatorSeat(session, None, self.handle)
+        # `on_spectate` waits for its turn: if the spectator leaves before it, the room never hears of them.
+        place.is_joining = True
+        place.happened(SeatStep.TAKEN)
+        self._persistence.spectating(session)
+        channel = open_channel(session, "spectator", self._room)
+        self._give(place, self._persistence.outlet_of(session, channel))
+        self._publish(
+            SpectatorJoined(
+                session=session.id,
+                player=session.player_id,
+                player_name=session.name,
+                room=self._room.id,
+                kind=self._room.kind,
+            )
+        )
+        try:
+            await self._call(self._arrived, place, name="on_spectate")
+        except Refused as refusal:
+            self.free(place, Reason.JOIN_FAILED, str(refusal))
+            raise
+        return place
+
+    def _check(self, session: Session) -> None:
+        room = self._room
+        if self._context.is_closing:
+            raise NotFound("the room is closing")
+        if session.seat is not None and session.seat.room.id == room.id:
+            raise AlreadySeated("you have a seat in this room, and hear everything already")
+        if room.max_spectators <= 0:
+            raise NotAllowed(f"a {room.kind} has no places for spectators")
+        existing = self.places.of(session.player_id) if room.duplicate != "allow" else None
+        if existing is not None:
+            if room.duplicate == "reject" and existing.state is SeatState.TAKEN:
+                raise Duplicate("this player watches the room already")
+            self.free(existing, Reason.SUPERSEDED, "this player watches from elsewhere")
+        if len(self.places) >= room.max_spectators:
+            raise RoomFull(f"all {room.max_spectators} places for spectators are taken or held")
+
+    def _give(self, place: Seat, outlet: Outlet) -> None:
+        session = place.session
+        place.outlet = outlet
+        self.places.add(place)
+        session.place = place
+        session.renew_grace(self._services.grace_s)
+
+    def _arrived(self, place: Seat) -> Any:
+        if not place.is_joining:
+            raise NotSeated("the place was freed before the room heard of it; watch again")
+        place.is_joining = False
+        return self._room.on_spectate(place.spectator)
+
+    def restore(self, session: Session, saved: SeatRecord) -> None:
+        """Hold a place from the store, for its spectator to return to."""
+        channel = session.channel_for("spectator")
+        place = SpectatorSeat(session, None, self.handle, saved.number)
+        place.shown_name = saved.name
+        place.happened(SeatStep.TAKEN)
+        place.happened(SeatStep.DROPPED)
+        self._give(place, self._persistence.outlet_of(session, channel) if channel is not None else SilentOutlet())
+
+    def renamed(self, session: Session) -> None:
+        """The spectator has another display name."""
+        if session.place is not None and session.place in self.places:
+            self.places.renamed(session.place)
+
+    # Away, and back
+
+    def dropped(self, place: Seat) -> None:
+        """The spectator's connection is gone: hold the place or free it, as for a player."""
+        if place.state is not SeatState.TAKEN:
+            return
+        room = self._room
+        if room.disconnect == "hard" or (self._context.phase == "lobby" and not room.keep_before_start):
+            self.free(place, Reason.DROPPED)
+        else:
+            place.happened(SeatStep.DROPPED)
+
+    def returned(self, place: Seat, is_resynced: bool) -> None:
+        place.happened(SeatStep.RETURNED)
+        if is_resynced:
+            self._resyncs.begin(place)
+        self.delivery.has_read(place)
+
+    # Going
+
+    def leave(self, place: Seat) -> None:
+        """The spectator leaves on purpose: earlier messages are handled first."""
+        self.delivery.let_finish(place)
+        self._turns.take(self.free, (place, Reason.LEFT))
+
+    def free(self, place: Seat, reason: Reason, message: str = "") -> None:
+        """Free the place now; `on_unspectate` follows as a turn, and the stream's last message after it."""
+        if place.state is SeatState.FREED:
+            return
+        self._take_away(place, reason, message)
+        if place.is_joining:
+            place.is_joining = False
+            self._left(None, None, place, reason, message)
+        else:
+            args = (place.spectator, reason)
+            self._turns.follow(self._room.on_unspectate, args, self._left, (place, reason, message))
+
+    def _take_away(self, place: Seat, reason: Reason, message: str) -> None:
+        session = place.session
+        place.happened(SeatStep.FREED)
+        self.places.remove(place)
+        self._turns.forget(place)
+        self._resyncs.end(place)
+        session.place = None
+        session.renew_grace(self._services.grace_s)
+        session.close_channel("spectator")
+        self._persistence.unspectated(place)
+        self._publish(
+            SpectatorLeft(
+                session=session.id,
+                player=session.player_id,
+                player_name=session.name,
+                room=self._room.id,
+                reason=reason,
+                message=sentence(message),
+            )
+        )
+
+    def _left(self, error: Exception | None, _: Any, place: Seat, reason: Reason, message: str) -> None:
+        # The place is an argument for `Turns.forget`, as with seats.
+        if error is not None:
+            self._failed(error, "on_unspectate", place.player_id)
+        place.outlet.finish(SeatLeft(reason, sentence(message)))
+
+    def let_go(self) -> None:
+        """Another server has the room: sessions that stay here watch it no more, and nothing that waits may leave."""
+        message = "another server has this room"
+        for place in self.places:
+            if place.session.state is not SessionState.ENDED:
+                if isinstance(place.outlet, ChannelOutlet):
+                    place.outlet.break_off(SeatLeft(Reason.MOVED, message))
+                self._take_away(place, Reason.MOVED, message)
