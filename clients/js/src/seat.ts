@@ -17,8 +17,8 @@ import type { MessageRefused, RoomInfo, SeatLeft } from "./types.js";
 export const RESYNCED = "holdfast.resynced";
 
 /** What is said to whoever wants something of a seat that is gone. */
-export const gone = ({ message, reason }: SeatLeft) =>
-  new Refused("not_seated", `the seat is gone: ${message || reason}`);
+export const gone = ({ message, reason }: SeatLeft, isSpectator = false) =>
+  new Refused("not_seated", `the ${isSpectator ? "place" : "seat"} is gone: ${message || reason}`);
 
 interface Unread {
   type: string;

@@ -247,7 +247,7 @@ def test_each_kind_of_room_has_its_messages_by_their_wire_names(every_type: str)
     assert members(every_type, "Loadout") == {
         "weapon": '"bow" | "sword"',
         "level?": "number",
-        "place?": "Place | null",
+        "place?": "PlaceToServer | null",
     }
     assert "options" not in declaration(every_type, "SilentMessages")
     assert "toServer: Record<never, never>;" in declaration(every_type, "SilentMessages")
