@@ -137,11 +137,12 @@ def test_a_predicate_that_raises_reaches_nobody() -> None:
 def test_a_predicate_that_is_async_reaches_nobody() -> None:
     room, _, log = four_players()
 
-    async def is_wanted(player: Player[Any]) -> bool:
-        return False
+    async def is_wanted(player: Player[Any], friends: bool = False) -> bool:
+        return friends
 
-    with pytest.raises(TypeError, match="plain function"):
-        room.broadcast(Said("a secret"), where=is_wanted)
+    for asynchronous in (is_wanted, lambda player: is_wanted(player, friends=False)):
+        with pytest.raises(TypeError, match="plain function"):
+            room.broadcast(Said("a secret"), where=asynchronous)
 
     assert log == []
 

@@ -1,7 +1,7 @@
 """Who of a room receives a message, and how it is sent to many: encoded once per codec, to all of them or to nobody."""
 
-import inspect
 from collections.abc import Callable, Iterable, Sequence
+from types import CoroutineType
 from typing import Any
 
 from holdfast.core.codec import Codec
@@ -33,11 +33,17 @@ def choose(
     if left_out := frozenset(exclude):
         chosen = [seat for seat in chosen if seat.member not in left_out]
     if where is not None:
-        if inspect.iscoroutinefunction(where):
-            # Its answer would be a coroutine, which counts as true: everybody would hear a secret.
-            raise TypeError("where= takes a plain function of a player, not an `async def`")
-        chosen = [seat for seat in chosen if isinstance(seat.member, Player) and where(seat.member)]
+        chosen = [seat for seat in chosen if isinstance(seat.member, Player) and _is_wanted(where, seat.member)]
     return tuple(chosen)
+
+
+def _is_wanted(where: Callable[[Player[Any]], object], player: Player[Any]) -> bool:
+    answer = where(player)
+    if isinstance(answer, CoroutineType):
+        # It would count as true, and everybody would hear a secret.
+        answer.close()
+        raise TypeError("where= takes a plain function of a player, not an `async def`")
+    return bool(answer)
 
 
 def _named(seats: SeatRegistry, places: SeatRegistry | None, members: Iterable[Member]) -> Iterable[Seat]:
