@@ -17,21 +17,22 @@ function drawCard(made, card) {
 
 function drawPlayer(player, turn, me) {
   const line = document.createElement("li");
-  const name = `${player.name}${player.id === me ? " (you)" : ""}${player.is_bot ? " 🤖" : ""}`;
-  line.textContent = `${name}: ${player.cards}`;
+  const name = `${player.name}${player.id === me ? " (you)" : ""}`;
+  line.textContent = `${name}${player.is_bot ? ", bot" : ""}: ${player.cards}`;
   line.classList.toggle("turn", player.id === turn);
   line.classList.toggle("away", !player.is_here);
   return line;
 }
 
-function describe({ phase, turn, turn_s, players, winner, spectators }, me) {
+function describe({ phase, turn, endsAt, players, winner, spectators }, me) {
   const watching = spectators ? ` ${spectators} watching.` : "";
   if (phase === "lobby") {
     const over = winner ? `${winner} wins! ` : "";
     return `${over}${players.length < 4 ? "Waiting for players; bots come soon." : "Waiting for everybody's rematch."}${watching}`;
   }
   const who = turn === me ? "It is your turn" : `${players.find((each) => each.id === turn)?.name} plays`;
-  return `${who} (${Math.ceil(turn_s ?? 0)} s).${watching}`;
+  const seconds = Math.max(0, Math.ceil((endsAt - Date.now()) / 1000));
+  return `${who} (${seconds} s).${watching}`;
 }
 
 function fits(card, top) {
@@ -73,7 +74,7 @@ async function play(name) {
     draw();
   });
   room.on("table", (told) => {
-    table = told;
+    table = { ...told, endsAt: Date.now() + 1000 * (told.turn_s ?? 0) };
     draw();
   });
   room.on("cheered", ({ name: from, text }) => {
@@ -82,6 +83,7 @@ async function play(name) {
   room.on("holdfast.refused", ({ message }) => show(message));
   room.on("holdfast.left", ({ reason, message }) => show(`You left the table: ${message || reason}`));
 
+  setInterval(() => table.phase === "playing" && show(describe(table, session.playerId)), 1000);
   $("#draw").onclick = async () => {
     // Answered once, also if the connection breaks in between.
     const { card } = await room.ask("draw", {});
