@@ -16,10 +16,10 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from holdfast.core.records import decode_room, decode_session, digest, seats_of
+from holdfast.core.records import decode_room, decode_session, digest, seats_of, spectators_of
 from holdfast.schemas.player import SeatRecord
 from holdfast.schemas.room import RoomRecord
-from holdfast.schemas.session import ChannelRecord
+from holdfast.schemas.session import ChannelRecord, SessionRecord
 from holdfast.server.rooms.splitmix64 import SplitMix64
 from holdfast.stores import Batch, Write
 from holdfast.testing import Disk, FaultyStore
@@ -133,7 +133,7 @@ class Auditor:
         self._check_chain(room_id, book, record)
         book.value, book.record = write.value, record
         self._extend(room_id, book, board.log)
-        for seat in self._seats(room_id):
+        for seat in (*self._seats(room_id), *self._places(room_id)):
             if seat.channel is not None and self._is_gated(record.kind):
                 self.gated.add((seat.session, seat.channel.number))
                 self._check_channel(seat.session, seat.channel)
@@ -209,25 +209,46 @@ class Auditor:
                     # Who ended the session while the room stood still leaves when it goes on.
                     is_known = seat.session in {"", *self.ended} or self._room_of(seat.session) == room_id
                     self._checker.expect("I4", is_known, f"{room_id} has a seat that {seat.session} knows nothing of")
+                for place in self._places(room_id):
+                    watched = self._session(place.session)
+                    # One whose session is lost is held for its grace.
+                    is_known = place.session in {"", *self.ended}
+                    is_known = is_known or (watched is not None and watched.spectating == room_id)
+                    self._checker.expect("I4", is_known, f"{room_id} has a place that {place.session} knows nothing of")
             case ["session", session_id] if write.value is not None:
-                room_id = decode_session(write.value).room
+                record = decode_session(write.value)
+                room_id = record.room
                 is_seated = not room_id or session_id in self._sessions_in(room_id)
                 self._checker.expect("I4", is_seated, f"{session_id} was saved in {room_id}, and has no seat there")
+                places = [place.session for place in self._places(record.spectating)]
+                is_watching = not record.spectating or session_id in places
+                self._checker.expect("I4", is_watching, f"{session_id} watches {record.spectating}, and has no place")
             case _:
                 pass
 
     def _room_of(self, session_id: str) -> str | None:
+        record = self._session(session_id)
+        return record.room if record is not None else None
+
+    def _session(self, session_id: str) -> SessionRecord | None:
         entry = self._disk.entries.get(f"session/{session_id}")
-        return decode_session(entry.value).room if entry is not None else None
+        return decode_session(entry.value) if entry is not None else None
 
     def _sessions_in(self, room_id: str) -> Iterable[str]:
         return [seat.session for seat in self._seats(room_id)]
 
     def _seats(self, room_id: str) -> list[SeatRecord]:
         """As the store has them now: in the room's record, and beside it."""
+        return self._listed(room_id, seats_of)
+
+    def _places(self, room_id: str) -> list[SeatRecord]:
+        """The same for spectators."""
+        return self._listed(room_id, spectators_of)
+
+    def _listed(self, room_id: str, read: Callable[..., list[SeatRecord]]) -> list[SeatRecord]:
         key = f"room/{room_id}"
         entry = self._disk.entries.get(key)
         if entry is None:
             return []
         beside = {each: found.value for each, found in self._disk.entries.items() if each.startswith(f"{key}/")}
-        return seats_of(decode_room(entry.value), key, beside)
+        return read(decode_room(entry.value), key, beside)

@@ -28,6 +28,7 @@ def sample(world: "World") -> None:
         checker.expect(
             "I9", context_of(room).seats.used <= room.max_players, f"{room} has {context_of(room).seats.used} seats"
         )
+        checker.expect("I9", len(room.spectators) <= room.max_spectators, f"{room} has {room.spectators}")
     for link in server.network.links:
         for side in ("client", "server"):
             waiting = link.buffered_bytes(side)

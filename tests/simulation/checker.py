@@ -22,6 +22,7 @@ import hashlib
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from math import inf
 from typing import NamedTuple
 
 
@@ -75,12 +76,15 @@ class Seat:
 
 # The hooks of a seat and what may come after them.
 _HOOKS = {
-    "new": {"on_join"},
+    "new": {"on_join", "on_spectate"},
     "on_join": {"on_drop", "on_leave"},
     "on_drop": {"on_rejoin", "on_leave", "on_resync"},
     "on_rejoin": {"on_drop", "on_leave"},
     "on_resync": {"on_rejoin", "on_leave"},
     "on_leave": set[str](),
+    "on_spectate": {"resync_spectator", "on_unspectate"},
+    "resync_spectator": {"resync_spectator", "on_unspectate"},
+    "on_unspectate": set[str](),
 }
 
 
@@ -245,6 +249,15 @@ class Checker:
         """A room came back, and these seats are held from now on, whatever they were before."""
         for number in numbers:
             self._seats[number] = Seat("on_drop", self._now(), grace_s)
+
+    def was_away(self, number: int) -> None:
+        """This seat was given to a spectator who was away, and waits for the rest of their grace."""
+        self._seats[number] = Seat("on_drop", -inf)
+
+    def watched(self, numbers: Iterable[int]) -> None:
+        """A room came back, and these places of spectators are held, whatever they were before."""
+        for number in numbers:
+            self._seats[number] = Seat("on_spectate")
 
     def hook(self, name: str, player: str, number: int, *, reason: str = "", grace_s: float = 0.0) -> None:
         """A room heard of one of its seats."""

@@ -7,7 +7,7 @@ commit does not tell what it wrote down: it counts once it is in the store, and 
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from itertools import count
 from math import inf
 from random import Random
@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 
 from msgspec import Struct, field
 
-from holdfast import Parts, Player, PlayerData, Reason, Refused, Room, RoomAgent, Session, on
+from holdfast import Parts, Player, PlayerData, Reason, Refused, Room, RoomAgent, Session, Spectator, on
 from holdfast.server.rooms.splitmix64 import SplitMix64
 from tests.simulation.checker import Checker, Op
 from tests.simulation.options import Options
@@ -94,6 +94,8 @@ class Board(Struct):
     """Who is in which group."""
     members: dict[str, int] = {}
     """The number of everybody's seat."""
+    watchers: dict[str, int] = {}
+    """The number of every spectator's place."""
     counts: Parts[int] = field(default_factory=Parts)
     """How often everybody wrote."""
     letters: dict[str, int] = {}
@@ -147,6 +149,7 @@ class Ledger(Room[Mark]):
 
     # With the agent's.
     max_players = 4
+    max_spectators = 2
     empty_ttl_s = 1.0
     state: Board
     game: ClassVar[Game]
@@ -156,6 +159,8 @@ class Ledger(Room[Mark]):
     is_in_turn = False
     # How often the agent was shown the state because it had missed something, in this life of the room.
     agent_resyncs = 0
+    # Those who were given a seat while they were away, and have not had their `on_join`.
+    promoted_away: list[Player[Mark]]
 
     @property
     def checker(self) -> Checker:
@@ -172,9 +177,11 @@ class Ledger(Room[Mark]):
         if self.life.is_over:
             self.game.strays.add(self.id)
         self.state = Board(dice=self.random.position if isinstance(self.random, SplitMix64) else 0)
+        self.promoted_away = []
         self.open_agent(SCRIBE, self.read_along)
 
     def on_recover(self) -> Any:
+        self.promoted_away = []
         with self.turn():
             self.check_recovered()
             self.open_agent(SCRIBE, self.read_along)
@@ -182,6 +189,9 @@ class Ledger(Room[Mark]):
     def on_join(self, player: Player[Mark]) -> Any:
         with self.turn():
             self.heard_of(player, "on_join")
+            if player in self.promoted_away:
+                self.promoted_away.remove(player)
+                self.checker.was_away(player.data.seat)
             self.state.members[player.id] = player.data.seat
             # They may have left again while this turn was under way.
             if player in self.players:
@@ -199,8 +209,26 @@ class Ledger(Room[Mark]):
             self.heard_of(player, "on_rejoin")
             self.tell(player, Op("", View.NEWS))
 
-    def on_resync(self, player: Player[Mark]) -> Any:
+    def on_spectate(self, spectator: Spectator) -> Any:
         with self.turn():
+            self.state.watchers[spectator.id] = next(self.game.numbers)
+            self.heard_of_spectator(spectator, "on_spectate")
+            self.checker.expect("P4", len(self.spectators) <= self.max_spectators, f"{self.id} has {self.spectators}")
+            self.show_all(spectator)
+
+    def on_unspectate(self, spectator: Spectator, reason: Reason) -> Any:
+        with self.turn():
+            self.heard_of_spectator(spectator, "on_unspectate", reason)
+            del self.state.watchers[spectator.id]
+            is_cause = reason is not Reason.DROPPED or self.disconnect == "hard"
+            self.checker.expect("P3", is_cause, f"{spectator.id} lost a place by a drop, and the room is soft")
+
+    def on_resync(self, player: Player[Mark] | Spectator) -> Any:
+        with self.turn():
+            if isinstance(player, Spectator):
+                self.heard_of_spectator(player, "resync_spectator")
+                self.show_all(player)
+                return
             if player.is_agent:
                 # Also without a drop: it did not read for a while.
                 self.agent_resyncs += 1
@@ -227,8 +255,8 @@ class Ledger(Room[Mark]):
     def on_destroy(self) -> Any:
         self.game.endings[self.id, self.life.number] = list(self.state.log)
 
-    @on(Append)
-    def append(self, player: Player[Mark], message: Append) -> Any:
+    @on(Append, spectators=True)
+    def append(self, player: Player[Mark] | Spectator, message: Append) -> Any:
         with self.turn():
             return self.answer(player, message)
 
@@ -265,16 +293,31 @@ class Ledger(Room[Mark]):
                 case _:
                     pass
 
-    def answer(self, player: Player[Mark], message: Append) -> Done:
+    def answer(self, player: Player[Mark] | Spectator, message: Append) -> Done:
         op = Op(message.process, message.n)
         if message.is_refused:
             raise Refused(f"{op.process} {op.n}")
         at = self.write(op, player.id, message.wish)
+        if isinstance(player, Spectator):
+            self.enter(at, op, message.ballast)
+            if message.wish == "promote":
+                self.raise_up(player)
+            return Done(self.id, at, *op)
         self.tell(player, op, at)
         self.enter(at, op, message.ballast)
         self.grant(player, op, message.wish)
         self.post(player, op, at)
         return Done(self.id, at, *op)
+
+    def raise_up(self, spectator: Spectator) -> None:
+        """Give a spectator a seat, if there is one; they may be away by now."""
+        is_away = not spectator.connected
+        with suppress(Refused):
+            player = self.promote(spectator)
+            self.checker.count("spectators promoted")
+            if is_away:
+                self.checker.count("spectators promoted while away")
+                self.promoted_away.append(player)
 
     def post(self, player: Player[Mark], op: Op, at: int) -> None:
         """Send letters of some entries: to the session of the player, and to one of any other, wherever it is."""
@@ -368,6 +411,7 @@ class Ledger(Room[Mark]):
             self.group(EVERYBODY).send(entered)
             # Those who have a seat, but not their turn of `on_join` yet.
             self.broadcast(entered, where=lambda player: player.id not in self.state.members)
+            self.broadcast(entered, to=self.spectators)
 
     def tell(self, player: Player[Mark], op: Op, at: int | None = None) -> None:
         next_at = len(self.state.log) if at is None else at
@@ -376,6 +420,14 @@ class Ledger(Room[Mark]):
 
     def show(self, player: Player[Mark]) -> None:
         player.send(Shown(self.id, len(self.state.log), player.data.told))
+
+    def show_all(self, spectator: Spectator) -> None:
+        spectator.send(Shown(self.id, len(self.state.log), 0))
+
+    def heard_of_spectator(self, spectator: Spectator, name: str, reason: str = "") -> None:
+        if not self.is_ghost:
+            self.checker.note(spectator.id, reason)
+            self.checker.hook(name, spectator.id, self.state.watchers[spectator.id])
 
     def heard_of(self, player: Player[Mark], name: str, reason: str = "") -> None:
         if not player.data.seat:
@@ -391,6 +443,9 @@ class Ledger(Room[Mark]):
         checker.count("rooms recovered")
         seats = {player.id: player.data.seat for player in self.players}
         checker.expect("I2", seats == state.members, f"{self.id} came back with {seats}, not {state.members}")
+        places = {spectator.id for spectator in self.spectators}
+        checker.expect("I2", places == state.watchers.keys(), f"{self.id} is watched by {places}, not {state.watchers}")
+        checker.watched(state.watchers.values())
         teams = {name: team for name, team in state.teams.items() if team}
         checker.expect("I2", teams_of(self) == teams, f"{self.id} came back with {teams_of(self)}, not {teams}")
         bells = {name for name in BELLS if self.remaining(name) is not None}
@@ -441,7 +496,7 @@ class SlowLedger(Ledger):
         await self.linger()
         super().on_rejoin(player)
 
-    async def on_resync(self, player: Player[Mark]) -> None:
+    async def on_resync(self, player: Player[Mark] | Spectator) -> None:
         await self.linger()
         super().on_resync(player)
 
@@ -449,8 +504,16 @@ class SlowLedger(Ledger):
         await self.linger()
         super().on_leave(player, reason)
 
-    @on(Append)
-    async def append(self, player: Player[Mark], message: Append) -> Done:
+    async def on_spectate(self, spectator: Spectator) -> None:
+        await self.linger()
+        super().on_spectate(spectator)
+
+    async def on_unspectate(self, spectator: Spectator, reason: Reason) -> None:
+        await self.linger()
+        super().on_unspectate(spectator, reason)
+
+    @on(Append, spectators=True)
+    async def append(self, player: Player[Mark] | Spectator, message: Append) -> Done:
         await self.linger()
         with self.turn():
             return self.answer(player, message)

@@ -8,6 +8,7 @@ from tests.simulation import (
     mail_mutants,
     recovery_mutants,
     session_mutants,
+    spectator_mutants,
 )
 from tests.simulation.planting import DURABLE_MUTANTS, LINK_MUTANTS, MUTANTS, ROLLBACK_MUTANTS, Mutant
 
@@ -24,4 +25,5 @@ __all__ = [
     "mail_mutants",
     "recovery_mutants",
     "session_mutants",
+    "spectator_mutants",
 ]

@@ -23,6 +23,9 @@ ASKS = 0.25
 class Actor:
     """One player with one program at a time, sometimes two."""
 
+    process_type: type[Process] = Process
+    words_max = 12
+
     def __init__(self, world: "World", name: str) -> None:
         self.world = world
         self.checker = world.checker
@@ -89,7 +92,7 @@ class Actor:
 
     async def _open(self, memory: Memory | None, excuses: set[str], *, pause_s: float = 0.0) -> Process:
         while True:
-            process = Process(self.world, self.name, memory)
+            process = self.process_type(self.world, self.name, memory)
             process.excuses |= excuses
             process.pause_s = pause_s
             try:
@@ -112,7 +115,7 @@ class Actor:
 
     async def talk(self, process: Process) -> None:
         """Send a few operations."""
-        for _ in range(self.random.randint(1, 12)):
+        for _ in range(self.random.randint(1, self.words_max)):
             is_refused = self.random.random() < 0.1
             ballast = self.random.choice([0, 0, 0, 100, 700])
             send = process.ask if self._choice.random() < ASKS else process.send

@@ -226,7 +226,7 @@ class Process:
 
     def sit(self) -> Sitting | None:
         """Begin to read the room that the session has a seat in, if it is a new one."""
-        room = self.session.room
+        room = self._room()
         if room is not None and (self.sitting is None or self.sitting.room is not room):
             key = (self.session.id, room.channel)
             saved = self._saved.pop(key, None)
@@ -238,6 +238,7 @@ class Process:
             else:
                 is_saved = self.world.durability[room.kind] != "memory"
                 view = View(self.label, has_past=bool(self.memory), room=room.id, is_saved=is_saved)
+                view.is_spectator = room.is_spectator
                 stream = Stream(self.player)
             self._rewinds = self.checker.rewinds.get(room.id, 0)
             self.checker.note(self.label, "sits on", room.channel, "in", room.id, "known" if saved else "new")
@@ -250,13 +251,19 @@ class Process:
             return None
         return self.sitting
 
+    def _room(self) -> ClientRoom | None:
+        return self.session.room
+
+    async def _join(self, kind: str, room_id: str | None) -> None:
+        if room_id is not None:
+            await self.session.join(room_id)
+        else:
+            await self.session.join_or_create(kind)
+
     async def join(self, kind: str, room_id: str | None = None) -> Sitting | None:
         """Take a seat, if there is one."""
         try:
-            if room_id is not None:
-                await self.session.join(room_id)
-            else:
-                await self.session.join_or_create(kind)
+            await self._join(kind, room_id)
         except AlreadySeated:
             self.checker.note(self.label, "has a seat")
         except Refused as refusal:

@@ -92,7 +92,7 @@ class Tap:
         self._opened(told, frame.channel, frame.generation, frame.room, frame.kind)
         if self._durability[frame.kind] != "memory":
             self._check_token(told)
-        else:
+        elif frame.purpose == "seat":
             is_forgotten = told.session not in self._auditor.tokens
             self._expect("I6", is_forgotten, f"{told.session} heard of {frame.room}, and without it is in the store")
 

@@ -15,7 +15,7 @@ class Append(Message):
     n: int
     is_refused: bool
     ballast: str
-    # Something to do beside writing: "timer", "bell", "effect", "own", "team", "close".
+    # Something to do beside writing: "timer", "bell", "effect", "own", "team", "close"; of a spectator: "promote".
     wish: str = ""
 
 
@@ -146,6 +146,8 @@ class View:
     is_saved: bool = False
     # The entries that were seen since the last declared gap.
     seen: dict[int, Op] = field(default_factory=dict)
+    # Whether nothing is said to it alone: what it sent is answered by the word to all.
+    is_spectator: bool = False
 
     def copy(self, **changes: object) -> "View":
         """The same, to be saved."""
@@ -166,6 +168,8 @@ class View:
                 self.seen[at] = Op(by, number)
                 if self.room:
                     checker.saw(self.room, at, Op(by, number))
+                if self.is_spectator and Op(by, number) in self.awaited:
+                    self._answered(Op(by, number), checker)
             case Told():
                 self._told(message, checker)
             case Shown(_, at, told):

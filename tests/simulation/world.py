@@ -27,8 +27,10 @@ from tests.simulation.power import Power
 from tests.simulation.process import Process
 from tests.simulation.tap import Tap, TappedNetwork
 from tests.simulation.view import Cry, View
+from tests.simulation.watcher import Watcher
 
 SAMPLE_S = 0.2
+WATCHERS = 2
 CRY_S = 0.4
 AFTERMATH_S = 5.0
 # What remains to be done when the faults are over: to notice the last one, to wait for the next attempt (15 s at
@@ -109,6 +111,7 @@ class World:
         self.labels: Counter[str] = Counter()
         self.processes: list[Process] = []
         self.actors = [Actor(self, f"player{number}") for number in range(options.players)]
+        self.watchers = [Watcher(self, f"watcher{number}") for number in range(WATCHERS)]
         self.hostile = Hostile(self)
         self._tasks: set[asyncio.Task[None]] = set()
         self._failed = asyncio.Event()
@@ -251,7 +254,7 @@ class World:
             trouble.append(self.start(power.run()))
         trouble.append(self.start(self._cry()))
         sampler = self.start(self._sample())
-        await asyncio.gather(*(actor.live(self.options.steps) for actor in self.actors))
+        await asyncio.gather(*(actor.live(self.options.steps) for actor in (*self.actors, *self.watchers)))
         for task in trouble:
             task.cancel()
         await asyncio.wait(trouble)
@@ -261,11 +264,14 @@ class World:
         # For what was on its way: a late hello, a program that is about to be killed.
         await asyncio.sleep(AFTERMATH_S)
         await asyncio.gather(*(self._settle(actor) for actor in self.actors))
+        await asyncio.gather(*(self._settle(watcher) for watcher in self.watchers))
         self.game.is_quiet = True
         # For the last timers and payments.
         await asyncio.sleep(2.0 if self.options.store is None else 10.0)
         for actor in self.actors:
             self._check_whole(actor)
+        for watcher in self.watchers:
+            self._check_watching(watcher)
         sampler.cancel()
         self._check_timers()
         self._check_agents()
@@ -326,6 +332,25 @@ class World:
             sent, got = room.state.letters.get(process.session.id, 0), mail.next.get(room.id)
             is_whole = got == sent or (got is None and (not sent or mail.has_gap)) or room.id in self.checker.rewinds
             self.checker.expect("I1", is_whole, f"{process.label} got {got} letters of {room.id}, which sent {sent}")
+
+    def _check_watching(self, watcher: Watcher) -> None:
+        """The same for a spectator, unless the last player has left the room since."""
+        process = watcher.process
+        sitting = process.sitting if process is not None else None
+        if sitting is not None and sitting.room.left is not None and sitting.room.left.reason == "room_closed":
+            return
+        if process is None or process.is_over or sitting is None or sitting.is_over:
+            self.checker.fail("I10", f"{watcher.name} watched, and is gone again: {watcher.state()}")
+            return
+        room = self.server.rooms.get(sitting.room.id)
+        spectators = [each.id for each in room.spectators] if room is not None else []
+        self.checker.expect(
+            "P3", watcher.name in spectators, f"{process.label} believes that it watches {sitting.room}"
+        )
+        view, end = sitting.view, len(self.checker.logs.get(sitting.room.id, ()))
+        self.checker.expect("I1", view.at == end, f"{process.label} is at {view}, the room at {end}")
+        self.checker.expect("I12", not view.is_blind, f"{process.label} was resynced and never shown the state")
+        self.checker.expect("I10", not view.awaited, f"{process.label} still awaits {list(view.awaited)}")
 
     def _check_timers(self) -> None:
         for room in self.server.rooms:
