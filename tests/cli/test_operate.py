@@ -44,6 +44,7 @@ async def test_a_room_is_made_found_shown_and_ended(operator: Operator) -> None:
     assert hint.startswith("Hint: no room can match: properties.level is compared with text, and is a number")
     assert "Great Hall" in (await operator.run("rooms", "show", made["id"])).stdout
     assert (await operator.run("rooms", "seats", made["id"])).stdout.strip() == "No seats are taken."
+    assert (await operator.run("rooms", "spectators", made["id"])).stdout.strip() == "Nobody watches this room."
 
     ended = await operator.json("rooms", "end", made["id"], "--reason", "maintenance")
     assert ended["reason"] == "maintenance"
