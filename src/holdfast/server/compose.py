@@ -34,7 +34,7 @@ from holdfast.server.agents import AgentServices
 from holdfast.server.connection.buffers import Writes
 from holdfast.server.connection.connection import ConnectionServices, LiveConnection
 from holdfast.server.connection.connections import Connections, Heartbeat, Lifetimes
-from holdfast.server.connection.session_limits import SessionLimiter
+from holdfast.server.connection.session_limits import SPECTATOR_ROLE, SessionLimiter
 from holdfast.server.connection.throttle import FairQueue, Throttle
 from holdfast.server.context import Alarms, Clock, Context, Environment, Faults
 from holdfast.server.directory.directory import Directory, StoredRooms
@@ -437,6 +437,8 @@ class ServerParts:
     def _order_listeners(self) -> None:
         lifecycle, rooms, connections = self.lifecycle, self.rooms, self.connections
         lifecycle.on_prove += [self.access.roles.apply]
+        if SPECTATOR_ROLE in self.settings.limits.by_role:
+            lifecycle.on_move += [self.session_limiter.apply]
         self.access.roles.on_change += [self.session_limiter.apply]
         lifecycle.graces.may_end = lambda session: not self.stored.is_stuck(session)
         lifecycle.on_drop += [self.requests.dropped]

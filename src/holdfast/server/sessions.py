@@ -84,6 +84,8 @@ class SessionLifecycle:
         """The roles of a session were proven: it begins, is restored, or its player has an account now."""
         self.sends: Callable[[Session, Message], bool] | None = None
         """How `Session.send` is carried out."""
+        self.on_move: list[Callable[[Session], None]] = []
+        """A session took or lost a seat, or a place as a spectator."""
         self.on_drop: list[Callable[[Session], None]] = []
         """A connection was lost."""
         self.on_detach: list[Callable[[Session], None]] = []
@@ -106,6 +108,11 @@ class SessionLifecycle:
         """The session's authenticator, or the game that opened the agent, says that it has these roles."""
         session.proven_roles = roles
         for heard in self.on_prove:
+            heard(session)
+
+    def moved(self, session: Session) -> None:
+        """The session took or lost a seat, or a place as a spectator."""
+        for heard in self.on_move:
             heard(session)
 
     # Connections

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from holdfast import Invalid, Reason, RoleLimits, Throttled
+from holdfast import Auth, Invalid, Reason, RoleLimits, Throttled
 from holdfast.core.limits import MIB
 from holdfast.identity import Approach, Identity
 from holdfast.schemas.frames import Close, Welcome
-from holdfast.testing import FaultyStore, Named
+from holdfast.testing import FaultyStore, MemoryServer, Named
 from tests.server.durability.bench import in_virtual_time, until
 from tests.server.limits.street import Guest, Hall, Say, Town, later, patient
 from tests.server.limits.test_flooding import FEW, acknowledged, refusals
@@ -185,7 +185,37 @@ async def test_a_game_changes_the_limits_of_a_session_itself() -> None:
         assert ("requests_per_s", "warned") in server.limits_told()
 
 
-# Agents
+# Spectators and agents
+
+
+class Show(Hall):
+    kind = "hall"
+    max_spectators = 10
+
+
+@in_virtual_time
+async def test_who_only_watches_has_the_limits_of_spectators_until_they_sit_down() -> None:
+    by_role = {"spectator": RoleLimits(messages_per_s=2.0, idle_s=0.0), "gm": RoleLimits(messages_per_s=500.0)}
+    async with MemoryServer([Show], limits=patient(by_role=by_role), auth=[Badges()]) as server:
+        room = await server.create_room("hall")
+        ada = await server.connect(auth=Auth(Badges.scheme, "ada"))
+        gm = await server.connect(auth=Auth(Badges.scheme, "eve+gm"))
+        theirs, gms = server.sessions.get(ada.id), server.sessions.get(gm.id)
+        assert theirs is not None
+        assert gms is not None
+        assert theirs.limits is server.limits
+
+        watched = await ada.spectate(room.id)
+        await gm.spectate(room.id)
+        assert (theirs.limits.messages_per_s, theirs.limits.idle_s) == (2.0, 0.0)
+        assert (gms.limits.messages_per_s, gms.limits.idle_s) == (500.0, 0.0)
+
+        await watched.leave()
+        assert theirs.limits is server.limits
+        await ada.spectate(room.id)
+        assert theirs.limits.messages_per_s == 2.0
+        await ada.join(room.id)
+        assert theirs.limits is server.limits
 
 
 @in_virtual_time

@@ -15,6 +15,8 @@ from holdfast.server.context import Clock
 
 AGENT_ROLE = "agent"
 """In `Limits.by_role`: agents, whatever their roles."""
+SPECTATOR_ROLE = "spectator"
+"""In `Limits.by_role`: sessions that watch a room and have no seat."""
 
 
 class SessionLimiter:
@@ -83,5 +85,9 @@ _NONE = RoleLimits()
 
 
 def _roles_of(session: Session) -> Collection[str]:
-    """The roles of a session, and that of an agent, which is a role for limits alone."""
-    return {*session.roles, AGENT_ROLE} if session.player_id.startswith(AGENT_PREFIX) else session.roles
+    """The roles of a session, and those that are roles for limits alone: of agents, and of spectators."""
+    if session.player_id.startswith(AGENT_PREFIX):
+        return {*session.roles, AGENT_ROLE}
+    if session.place is not None and session.seat is None:
+        return {*session.roles, SPECTATOR_ROLE}
+    return session.roles

@@ -434,6 +434,7 @@ class RoomRunner:
         seat.outlet = outlet_of(session)
         session.seat = seat
         session.renew_grace(self._services.grace_s)
+        self._services.lifecycle.moved(session)
         if session.place is not None and session.place.room.id == self.room.id:
             # What it heard as a spectator until now, it hears on the seat from now on.
             self.spectators.free(session.place, Reason.SEATED)
@@ -611,6 +612,7 @@ class RoomRunner:
         session = seat.session
         session.seat = None
         session.renew_grace(self._services.grace_s)
+        self._services.lifecycle.moved(session)
         session.close_channel()
         if session.connection is not None:
             session.connection.unseated()

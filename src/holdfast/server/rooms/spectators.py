@@ -117,6 +117,7 @@ class Spectators:
         self.places.add(place)
         session.place = place
         session.renew_grace(self._services.grace_s)
+        self._services.lifecycle.moved(session)
 
     def _arrived(self, place: Seat) -> Any:
         if not place.is_joining:
@@ -183,6 +184,7 @@ class Spectators:
         self._resyncs.end(place)
         session.place = None
         session.renew_grace(self._services.grace_s)
+        self._services.lifecycle.moved(session)
         session.close_channel("spectator")
         self._persistence.unspectated(place)
         self._publish(
