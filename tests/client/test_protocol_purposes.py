@@ -1,9 +1,11 @@
 """The pure half of the client: several open channels at once, each with its purpose."""
 
 import msgspec
+import pytest
 
 from holdfast.client.channels import ChannelGone, ChannelOpened, Channels, Restarted
 from holdfast.core.codec import Codec
+from holdfast.core.errors import ProtocolError
 from holdfast.core.limits import Limits
 from holdfast.core.reasons import Reason
 from holdfast.schemas.frames import POSITIONS_MAX, Outcome
@@ -30,6 +32,17 @@ def test_a_channel_is_the_newest_until_another_with_its_purpose_is_opened(seated
 
     assert are_newest_before == [True, True, False]
     assert [channels.is_newest(number) for number in (1, 2, 3)] == [False, True, True]
+
+
+def test_a_channel_may_be_announced_after_a_younger_one_of_another_purpose(seated: Script) -> None:
+    seated.seat(3)
+
+    opened = seated.seat(2, "session")
+
+    assert opened == [ChannelOpened(2, "", "", "session")]
+    assert [each.seq for each in seated.arrive(seated.data(1, channel=2))] == [1]
+    with pytest.raises(ProtocolError, match="channel 2 was opened twice"):
+        seated.seat(2, "session")
 
 
 def test_an_old_channel_that_is_open_outlasts_younger_ones_that_are_not(codec: Codec) -> None:

@@ -114,7 +114,8 @@ export class Channels {
 
   /** A channel was opened, or its stream was restarted. */
   onSeat([, , number, generation, room, kind, purpose]: Seat): SeatEvent[] {
-    if (!this.wasOpened(number))
+    // Channels of one purpose are opened in order; one of another may have waited longer until it was saved.
+    if (!this.#open.has(number) && number > (this.#newest.get(purpose) ?? 0))
       return this.#begin({ channel: number, generation, applied: 0, room, kind, accepted: 0, purpose });
     const channel = this.#open.get(number);
     if (!channel || channel.generation === generation) throw new ProtocolError(`channel ${number} was opened twice`);

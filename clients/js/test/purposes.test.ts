@@ -38,6 +38,16 @@ test("a channel is the newest until another with its purpose is opened", () => {
   expect([1, 2, 3].map((number) => channels.isNewest(number))).toEqual([false, true, true]);
 });
 
+test("a channel may be announced after a younger one of another purpose", () => {
+  open(1);
+  open(3);
+
+  open(2, "session");
+
+  expect(numbers()).toEqual([1, 3, 2]);
+  expect(() => open(2, "session")).toThrow("channel 2 was opened twice");
+});
+
 test("an old channel that is open outlasts younger ones that are not", () => {
   open(1, "session");
   open(2, "spectator");

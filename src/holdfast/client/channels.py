@@ -145,7 +145,8 @@ class Channels:
 
     def on_seat(self, frame: SeatFrame) -> list[SeatEvent]:
         """A channel was opened, or its stream was restarted."""
-        if not self.was_opened(frame.channel):
+        # Channels of one purpose are opened in order; one of another may have waited longer until it was saved.
+        if frame.channel not in self._open and frame.channel > self._newest.get(frame.purpose, 0):
             info = ChannelInfo(frame.channel, frame.generation, 0, frame.room, frame.kind, purpose=frame.purpose)
             return self._begin(info)
         channel = self._open.get(frame.channel)
