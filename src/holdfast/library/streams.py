@@ -176,6 +176,10 @@ class Engine:
             is_gone = reading.done()
             if not is_gone and not connection.is_stuck:
                 await self._write(connection, send)
+        except Exception:
+            # The client has closed the socket; what it said before, perhaps goodbye, may not have been read yet.
+            await asyncio.wait({reading}, timeout=self._limits.close_s)
+            raise
         finally:
             self._lost(connection)
             reading.cancel()
