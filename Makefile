@@ -22,6 +22,8 @@ SEEDS ?= 200
 SEED ?=
 # How long the fuzzer runs, over all targets; the soak takes 20 unless it is told
 MINUTES ?= 5
+# How many patches of a random state are compared with it: make fuzz-state SYNCS=10000000 takes about an hour
+SYNCS ?= 1000000
 # How many times the storm kills the server
 KILLS ?= 1000
 
@@ -29,12 +31,12 @@ KILLS ?= 1000
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup web browser demo quick test check fmt lint types docs sim fuzz audit storm soak bench clean
+.PHONY: help setup web browser demo quick test check fmt lint types docs sim fuzz fuzz-state audit storm soak bench clean
 # check runs its parts in order, the fast ones first, also under make -j.
 .NOTPARALLEL:
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 setup: $(STAMP) ## install everything into .venv (again only when pyproject.toml or constraints.txt changed)
 
@@ -94,8 +96,8 @@ lint: $(NODE_MODULES) ## check format and lint
 	$(BIN)/bandit --quiet --configfile pyproject.toml --recursive src
 
 types: $(WEB) ## check types
-	web/npm run types --workspaces --silent
-	$(BIN)/python -m mypy
+	@# Side by side: each of them uses one core.
+	web/npm run types --workspaces --silent & web=$$!; $(BIN)/python -m mypy; mypy=$$?; wait $$web && exit $$mypy
 
 fmt: $(NODE_MODULES) ## format, and fix what can be fixed
 	web/npm run fmt --silent
@@ -117,6 +119,9 @@ sim: $(STAMP) ## run the long simulation (SEEDS=200, or SEED=42 to repeat one)
 fuzz: $(STAMP) ## feed the decoders whatever reaches new code (MINUTES=5)
 	$(BIN)/python -m tests.fuzz --minutes $(MINUTES)
 
+fuzz-state: $(STAMP) ## compare mirrors with a state that is changed at random (SYNCS=1000000, SEED=42 to repeat one)
+	$(BIN)/python -m tests.state --syncs $(SYNCS) $(if $(SEED),--seed $(SEED))
+
 audit: $(STAMP) ## ask the advisory databases about every package that is installed (needs the internet)
 	$(BIN)/pip-audit --strict --requirement constraints.txt --disable-pip --no-deps
 
@@ -129,7 +134,7 @@ soak: $(STAMP) ## let players come and go for long; check that nothing grows (MI
 bench: $(STAMP) ## measure what docs/benchmarks.md says (a few minutes, on a quiet machine)
 	$(BIN)/python benchmarks/echo.py
 	$(BIN)/python benchmarks/tick.py
-	$(BIN)/python benchmarks/spectators.py
+	$(BIN)/python benchmarks/tick.py --rooms 1 --players 1 --spectators 2000 --hz 5
 	$(BIN)/python benchmarks/durable.py
 	$(BIN)/python benchmarks/commit_bytes.py
 	$(BIN)/python benchmarks/recovery.py
@@ -141,6 +146,8 @@ bench: $(STAMP) ## measure what docs/benchmarks.md says (a few minutes, on a qui
 	$(BIN)/python benchmarks/neighbours.py
 	$(BIN)/python benchmarks/storm.py
 	$(BIN)/python benchmarks/held.py
+	$(BIN)/python benchmarks/state.py
+	$(BIN)/python benchmarks/shared_state.py
 
 clean: ## remove .venv, caches and builds
 	rm -rf node_modules web/reference/node_modules docs/reference/typescript clients/js/dist src/holdfast/http/site src/holdfast/cli/demo/site

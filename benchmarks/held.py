@@ -62,7 +62,7 @@ def run_clients(pipe: Connection, url: str, kind: str) -> None:
 
     async def visit() -> None:
         async with asyncio.timeout(120):
-            session = await holdfast.connect(url)
+            session = await holdfast.connect(url, messages=[Count])
             room = await session.join_or_create(kind)
             await room.send(Count(1))
             await room.receive()

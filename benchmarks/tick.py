@@ -1,10 +1,12 @@
 """What does a ticking room cost? Server CPU per delivered message: Holdfast beside bare picows.
 
-Rooms tick and broadcast a few messages each tick, as action games do. Bare picows sends the same bytes to as many
-connections from one timer per room: no numbers, no replay, no acknowledgements. The clients acknowledge as the SDKs do.
-The rounds are interleaved; the ratios within each round are what counts.
+Rooms tick and broadcast a few messages each tick, as action games do, to their players and, if asked, to spectators. A
+broadcast is encoded once; each who hears it costs a small head and one write. Bare picows sends the same bytes to as
+many connections from one timer per room: no numbers, no replay, no acknowledgements. The clients acknowledge as the
+SDKs do. The rounds are interleaved; the ratios within each round are what counts.
 
     python benchmarks/tick.py [--rooms 10] [--players 50] [--hz 20] [--broadcasts 3] [--seconds 5] [--rounds 5]
+    python benchmarks/tick.py --rooms 1 --players 1 --spectators 2000 --hz 5
 """
 
 import argparse
@@ -26,7 +28,7 @@ from rich.table import Table
 import holdfast
 from holdfast import Message, PlayerData, Room
 from holdfast.core.codec import MSGPACK
-from holdfast.schemas.frames import Ack, Auth, Data, Hello, Ping, Pong, Reply, Request, Welcome
+from holdfast.schemas.frames import Ack, Auth, Data, Hello, Ping, Pong, Reply, Request, SeatFrame, Welcome
 from holdfast.testing import UNLIMITED
 
 SUBPROTOCOL = "holdfast.v1.msgpack"
@@ -47,11 +49,12 @@ SAMPLE = MSGPACK.payload(Data(1, 1000, 0, "moved", Raw(MSGPACK.encode(Moved(TEXT
 # Servers. Each opens a port, tells it, and then answers every word on the pipe with its CPU time.
 
 
-async def serve_holdfast(players: int, hz: float, broadcasts: int) -> int:
+async def serve_holdfast(players: int, spectators: int, hz: float, broadcasts: int) -> int:
     """Rooms that tick."""
 
     class Arena(Room[PlayerData]):
         max_players = players
+        max_spectators = spectators
         tick_hz = hz
 
         def on_tick(self, dt_s: float) -> None:
@@ -63,7 +66,7 @@ async def serve_holdfast(players: int, hz: float, broadcasts: int) -> int:
     return server.addresses["websocket"][1]
 
 
-async def serve_picows(players: int, hz: float, broadcasts: int) -> int:
+async def serve_picows(players: int, spectators: int, hz: float, broadcasts: int) -> int:
     """The same bytes to as many connections."""
     rooms: list[list[picows.WSTransport]] = []
 
@@ -79,7 +82,7 @@ async def serve_picows(players: int, hz: float, broadcasts: int) -> int:
 
     class Player(picows.WSListener):
         def on_ws_connected(self, transport: picows.WSTransport) -> None:
-            if not rooms or len(rooms[-1]) == players:
+            if not rooms or len(rooms[-1]) == players + spectators:
                 rooms.append([])
                 ticking.append(asyncio.create_task(tick(rooms[-1])))
             rooms[-1].append(transport)
@@ -90,13 +93,13 @@ async def serve_picows(players: int, hz: float, broadcasts: int) -> int:
     return port
 
 
-SERVERS: dict[str, Callable[[int, float, int], Awaitable[int]]] = {
+SERVERS: dict[str, Callable[[int, int, float, int], Awaitable[int]]] = {
     "bare picows": serve_picows,
     "holdfast": serve_holdfast,
 }
 
 
-def run_server(name: str, pipe: Connection, room: tuple[int, float, int]) -> None:
+def run_server(name: str, pipe: Connection, room: tuple[int, int, float, int]) -> None:
     """The life of a server process."""
 
     async def main() -> None:
@@ -139,11 +142,14 @@ class Client(picows.WSListener):
 
 
 class HoldfastClient(Client):
-    """Takes a seat, and acknowledges."""
+    """Watches a room, or takes a seat in one, and acknowledges."""
 
-    def __init__(self) -> None:
+    def __init__(self, watched: str) -> None:
         super().__init__()
+        self.room = watched
         self._acked = 0
+        name, arguments = ("spectate", {"room": watched}) if watched else ("join_or_create", {"kind": "arena"})
+        self._request = Request(1, name, Raw(MSGPACK.encode(arguments)))
 
     def on_ws_connected(self, transport: picows.WSTransport) -> None:
         """Sign in."""
@@ -162,8 +168,11 @@ class HoldfastClient(Client):
                 case Ping():
                     answer = Pong(each.id)
                 case Welcome():
-                    answer = Request(1, "join_or_create", Raw(MSGPACK.encode({"kind": "arena"})))
+                    answer = self._request
+                case SeatFrame():
+                    self.room = each.room
                 case Reply():
+                    assert each.problem is None, each.problem
                     self.ready.set()
                 case _:
                     pass
@@ -177,7 +186,7 @@ class Contestant:
     def __init__(self, name: str, options: argparse.Namespace) -> None:
         self.name = name
         self._pipe, theirs = multiprocessing.Pipe()
-        room = (options.players, options.hz, options.broadcasts)
+        room = (options.players, options.spectators, options.hz, options.broadcasts)
         self._process = multiprocessing.get_context("spawn").Process(
             target=run_server, args=(name, theirs, room), daemon=True
         )
@@ -186,16 +195,21 @@ class Contestant:
         self._port: int = self._pipe.recv()
         self._clients: list[Client] = []
 
-    async def connect(self, clients: int) -> None:
+    async def connect(self, rooms: int, players: int, spectators: int) -> None:
         """Fill the rooms."""
-        kind, headers = (
-            (HoldfastClient, [("Sec-WebSocket-Protocol", SUBPROTOCOL)]) if self.name == "holdfast" else (Client, [])
-        )
-        for _ in range(clients):
-            _, client = await picows.ws_connect(kind, f"ws://127.0.0.1:{self._port}", extra_headers=headers)
-            assert isinstance(client, Client)
-            await asyncio.wait_for(client.ready.wait(), 30)
-            self._clients.append(client)
+        for _ in range(rooms):
+            seated = [await self._connect() for _ in range(players)]
+            watched = seated[0].room if isinstance(seated[0], HoldfastClient) else ""
+            self._clients += [*seated, *[await self._connect(watched) for _ in range(spectators)]]
+
+    async def _connect(self, watched: str = "") -> Client:
+        is_holdfast = self.name == "holdfast"
+        make = (lambda: HoldfastClient(watched)) if is_holdfast else Client
+        headers = [("Sec-WebSocket-Protocol", SUBPROTOCOL)] if is_holdfast else []
+        _, client = await picows.ws_connect(make, f"ws://127.0.0.1:{self._port}", extra_headers=headers)
+        assert isinstance(client, Client)
+        await asyncio.wait_for(client.ready.wait(), 30)
+        return client
 
     async def measure(self, seconds: float) -> tuple[float, float]:
         """Microseconds of server CPU per delivered message, and messages a second."""
@@ -228,7 +242,7 @@ async def compete(options: argparse.Namespace) -> Figures:
         for name in SERVERS:
             contestant = Contestant(name, options)
             try:
-                await contestant.connect(options.rooms * options.players)
+                await contestant.connect(options.rooms, options.players, options.spectators)
                 await contestant.measure(0.5)
                 cpu_us, rate = await contestant.measure(options.seconds)
             finally:
@@ -245,6 +259,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Server CPU per message that a ticking room delivers, side by side.")
     parser.add_argument("--rooms", type=int, default=10)
     parser.add_argument("--players", type=int, default=50, help="players in each room")
+    parser.add_argument("--spectators", type=int, default=0, help="spectators of each room")
     parser.add_argument("--hz", type=float, default=20, help="ticks a second")
     parser.add_argument("--broadcasts", type=int, default=3, help="broadcasts each tick")
     parser.add_argument("--seconds", type=float, default=5, help="how long each round measures")
