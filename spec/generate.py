@@ -8,13 +8,17 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 from msgspec import Raw
 
 from holdfast.core.codec import JSON, MSGPACK, Codec
 from holdfast.core.reasons import CLOSE_CODES, advice
+from holdfast.state import SharedPlan, apply, encode_json, encode_msgpack
+from holdfast.state.nodes import Changed
 from spec.channels import CHANNEL_SCRIPTS
 from spec.inputs import ACCEPTED, REFUSED, REFUSED_BYTES
 from spec.samples import FRAMES, PAYLOADS
+from spec.state import CHANGES, MIRRORS, NODES, REFUSED_NODES
 
 VECTORS = Path(__file__).parent / "vectors"
 
@@ -31,6 +35,9 @@ def files() -> dict[str, str]:
         "channels.json": CHANNEL_SCRIPTS,
         "backoff.json": list(_backoff()),
         "closes.json": _closes(),
+        "state/nodes.json": [*(_node(*case) for case in NODES), *(_change(*case) for case in CHANGES)],
+        "state/refused.json": [_refused_node(*case) for case in REFUSED_NODES],
+        "state/mirrors.json": MIRRORS,
     }
     return {name: _pretty(cases) for name, cases in contents.items()}
 
@@ -129,9 +136,33 @@ def _closes() -> list[dict[str, Any]]:
     return ours + [{"code": code, "reason": None, "advice": advice(code).value} for code in others]
 
 
+def _node(name: str, before: Any, node: list[Any], after: Any, paths: list[list[Any]]) -> dict[str, Any]:
+    text, octets = encode_json(node).decode(), encode_msgpack(node).hex()
+    return {"name": name, "before": before, "json": text, "msgpack": octets, "after": after, "paths": paths}
+
+
+def _change(name: str, before: Any, after: Any) -> dict[str, Any]:
+    """What our own server writes for a change; it must be applied, and may be written in another way."""
+    kind = type(before)
+    plan = SharedPlan({"state": kind})
+    node = plan.diff(plan.take(before), plan.take(after))
+    assert node is not None
+    plain_before, plain_after = ({"state": msgspec.to_builtins(each, str_keys=True)} for each in (before, after))
+    mirror = json.loads(json.dumps(plain_before))
+    changed: list[Changed] = []
+    apply(mirror, json.loads(encode_json(node)), changed)
+    assert mirror == json.loads(json.dumps(plain_after))
+    return _node(name, plain_before, node, plain_after, [list(each.path) for each in changed])
+
+
+def _refused_node(name: str, before: Any, node: Any, error: str) -> dict[str, Any]:
+    return {"name": name, "before": before, "node": node, "error": error}
+
+
 def main() -> None:
     """Write them all."""
     for name, text in files().items():
+        (VECTORS / name).parent.mkdir(exist_ok=True)
         (VECTORS / name).write_text(text, "utf-8")
 
 

@@ -7,6 +7,7 @@ import ast
 import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from textwrap import dedent
@@ -26,7 +27,9 @@ TOP = "(top)"
 # Which part may import which, its own modules aside.
 MAY_IMPORT: Mapping[str, str] = {
     "schemas": "",
-    "core": "schemas",
+    # What is shared of a room's state, as pure functions of values: it knows neither rooms nor bytes on a wire.
+    "state": "schemas",
+    "core": "schemas state",
     "search": "schemas core",
     # A leaf that everybody but core may log with: it knows nothing of sessions, rooms or bytes.
     "logs": "",
@@ -35,15 +38,15 @@ MAY_IMPORT: Mapping[str, str] = {
     "identity": "schemas core logs stores",
     "stores": "schemas core logs",
     "observability": "schemas core logs",
-    "client": "schemas core logs transports",
+    "client": "schemas state core logs transports",
     # For a server that has sockets of its own: it knows neither ours nor our server.
     "library": "schemas core logs",
-    "server": "schemas core search logs observability transports identity stores",
+    "server": "schemas state core search logs observability transports identity stores",
     # The API is handed to a server, which does not import it.
     "http": "schemas core logs transports server",
-    "cli": f"{TOP} schemas core search logs observability transports identity stores http client server",
-    "testing": f"{TOP} schemas core transports identity stores http client server",
-    TOP: "schemas core library observability transports identity stores http client server cli testing",
+    "cli": f"{TOP} schemas state core search logs observability transports identity stores http client server",
+    "testing": f"{TOP} schemas state core transports identity stores http client server",
+    TOP: "schemas state core library observability transports identity stores http client server cli testing",
 }
 # The parts of the server, in the order in which they build on each other: each may import those before it.
 SERVER_ORDER = (
@@ -108,14 +111,17 @@ class Module:
     def part(self) -> str:
         return part_of(self.name, is_package=self.is_package)
 
-    @property
+    @cached_property
     def tree(self) -> ast.Module:
         return ast.parse(self.text)
 
-    def imports(self) -> Iterator[Import]:
-        for node, in_function, for_types_only in walk(self.tree):
-            for path in self._paths(node):
-                yield Import(path, getattr(node, "lineno", 0), in_function, for_types_only)
+    @cached_property
+    def imports(self) -> list[Import]:
+        return [
+            Import(path, getattr(node, "lineno", 0), in_function, for_types_only)
+            for node, in_function, for_types_only in walk(self.tree)
+            for path in self._paths(node)
+        ]
 
     def _paths(self, node: ast.AST) -> list[str]:
         match node:
@@ -160,7 +166,7 @@ def imports_against_the_direction(modules: list[Module]) -> list[str]:
     return [
         f"{module.name}:{imported.line} {module.part} may not import {target.part} ({imported.path})"
         for module in modules
-        for imported in module.imports()
+        for imported in module.imports
         if (target := ours(modules, imported))
         and target.part != module.part
         and target.part not in MAY_IMPORT.get(module.part, "").split()
@@ -172,7 +178,7 @@ def server_imports_against_the_order(modules: list[Module]) -> list[str]:
     found = []
     for module in modules:
         here = server_part(module.name)
-        for imported in module.imports() if here else ():
+        for imported in module.imports if here else ():
             target = ours(modules, imported)
             there = server_part(target.name) if target is not None else ""
             if there and there != here and SERVER_ORDER.index(there) > SERVER_ORDER.index(here):
@@ -197,7 +203,7 @@ def imports_of_ours_in_functions(modules: list[Module]) -> list[str]:
     return [
         f"{module.name}:{imported.line} imports {imported.path} inside a function"
         for module in modules
-        for imported in module.imports()
+        for imported in module.imports
         if imported.in_function and imported.path.split(".")[0] == "holdfast"
     ]
 
@@ -205,7 +211,7 @@ def imports_of_ours_in_functions(modules: list[Module]) -> list[str]:
 def import_cycles(modules: list[Module]) -> list[str]:
     """Imports for type checkers count too: two files that name each other's types are one idea in two files."""
     graph = {
-        module.name: {target.name for imported in module.imports() if (target := ours(modules, imported))}
+        module.name: {target.name for imported in module.imports if (target := ours(modules, imported))}
         for module in modules
     }
     try:

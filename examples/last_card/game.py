@@ -6,10 +6,24 @@ Play a card of the suit or the rank of the top one, or draw. The first player wi
 """
 
 import asyncio
+from time import time
 
 import msgspec
 
-from holdfast import Message, Player, PlayerData, Reason, Refused, Room, RoomAgent, Spectator, on
+from holdfast import (
+    Hidden,
+    Message,
+    Player,
+    PlayerData,
+    Private,
+    Reason,
+    Refused,
+    Room,
+    RoomAgent,
+    RoomFull,
+    Spectator,
+    on,
+)
 
 RANKS = "23456789TJQKA"
 SUITS = "CDHS"
@@ -47,12 +61,6 @@ class Drawn(Message):
     card: str
 
 
-class Hand(Message):
-    """To one player: their own cards."""
-
-    cards: list[str]
-
-
 class Cheered(Message):
     """To everybody."""
 
@@ -60,47 +68,37 @@ class Cheered(Message):
     text: str
 
 
-class Opponent(msgspec.Struct):
-    """What everybody may know of a player."""
-
-    id: str
-    name: str
-    cards: int
-    is_here: bool
-    is_bot: bool
-    wants_rematch: bool
-
-
-class Table(Message):
-    """To everybody, after every change: what lies open."""
-
-    players: list[Opponent]
-    phase: str
-    top: str = ""
-    turn: str = ""
-    turn_s: float | None = None
-    winner: str = ""
-    spectators: int = 0
+class YourTurn(Message):
+    """To a bot. People see it on their page."""
 
 
 class Holder(PlayerData):
-    """What a player keeps across a drop."""
+    """A player, kept across a drop. Everybody sees it, but the hand."""
 
-    cards: list[str] = []  # noqa: RUF012 - a Struct copies it for each player
-    wants_rematch: bool = False
+    name: str = ""
+    cards: int = 0
+    is_bot: bool = False
+    is_here: bool = True
+    wants_rematch: bool = True
+    hand: Private[list[str]] = msgspec.field(default_factory=list)
+
+    def hold(self, hand: list[str]) -> None:
+        self.hand, self.cards = hand, len(hand)
 
     def reset(self) -> None:
-        self.cards = []
-        self.wants_rematch = False
+        self.hold([])
+        self.wants_rematch = self.is_bot
 
 
 class Deal(msgspec.Struct):
-    """The state of the room: it survives a crash of the server."""
+    """The table, as everybody sees it; nobody sees the deck."""
 
-    deck: list[str] = []
+    deck: Hidden[list[str]] = msgspec.field(default_factory=list)
     pile: list[str] = []
     turn: str = ""
+    turn_ends_at: float = 0.0  # in seconds since 1970
     winner: str = ""
+    spectators: int = 0
 
 
 def fits(card: str, top: str) -> bool:
@@ -113,6 +111,8 @@ class LastCard(Room[Holder]):
     max_players = 4
     max_spectators = 1000
     durability = "commit"
+    transactional = True  # a move that is refused halfway never happened
+    shares = ("state", "players")
     keep_after_end = True  # a player who is away when a game ends may still want a rematch
     state: Deal
 
@@ -122,54 +122,60 @@ class LastCard(Room[Holder]):
     # People come and go
 
     def on_join(self, player: Player[Holder]) -> None:
-        player.data.wants_rematch = True
-        if self.phase == "lobby":
-            if len(self.players) == self.max_players:
-                self.deal()
-            elif self.remaining("fill") is None:
-                self.after(FILL_S, self.fill, name="fill")
-        self.show()
+        player.data.name, player.data.is_bot = player.name, player.is_agent
+        self.deal_when_ready()
+        if self.phase == "lobby" and self.remaining("fill") is None:
+            self.after(FILL_S, self.fill, name="fill")
 
     def fill(self) -> None:
         """Nobody else came in time: bots take the empty seats."""
-        taken = {player.name for player in self.players}
-        names = (name for number in range(1, 9) if (name := f"Bot {number}") not in taken)
-        for _ in range(self.max_players - len(self.players)):
-            self.open_agent(next(names), play)
+        taken = {player.id for player in self.players}
+        names = [name for number in range(1, 9) if f"agent:{(name := f'Bot {number}')}" not in taken]
+        try:
+            for name in names[: self.max_players - len(self.players)]:
+                self.open_agent(name, self.play)
+        except RoomFull:
+            # A seat is reserved for somebody who may still come.
+            self.after(FILL_S, self.fill, name="fill")
 
     def on_recover(self) -> None:
         for player in self.players:
+            player.data.is_here = False  # until they are back
             if player.is_agent:
-                self.open_agent(player.name, play)  # the same seat, with the same cards
+                # By its id: another player may be called like it. The seat is the same, with the same cards.
+                self.open_agent(player.id.removeprefix("agent:"), self.play)
 
     def on_drop(self, player: Player[Holder]) -> None:
-        self.show()
+        player.data.is_here = False
 
     def on_rejoin(self, player: Player[Holder]) -> None:
-        self.show()
-        self.show_hand(player)
-
-    def on_resync(self, player: Player[Holder] | Spectator) -> None:
-        player.send(self.table())
+        player.data.is_here = True
+        if player.is_agent and self.state.turn == player.id:
+            player.send(YourTurn())
 
     def on_leave(self, player: Player[Holder], reason: Reason) -> None:
         if self.phase == "playing":
-            self.state.deck += player.data.cards
+            self.state.deck += player.data.hand
+            self.random.shuffle(self.state.deck)  # nobody knows what they draw
             if len(self.players) < 2:
-                self.game_over(winner=None)
+                self.game_over(winner="")
             elif self.state.turn == player.id:
                 self.next_turn()
         else:
             self.after(FILL_S, self.fill, name="fill")
-        self.show()
 
     def on_spectate(self, spectator: Spectator) -> None:
-        self.show()
+        self.state.spectators = len(self.spectators)
 
     def on_unspectate(self, spectator: Spectator, reason: Reason) -> None:
-        self.show()
+        self.state.spectators = len(self.spectators)
 
     # The game
+
+    def deal_when_ready(self) -> None:
+        is_full = len(self.players) == self.max_players
+        if self.phase == "lobby" and is_full and all(player.data.wants_rematch for player in self.players):
+            self.deal()
 
     def deal(self) -> None:
         self.cancel("fill")
@@ -178,33 +184,30 @@ class LastCard(Room[Holder]):
         deck = DECK.copy()
         self.random.shuffle(deck)
         for player in self.players:
-            player.data.cards, deck = deck[:HAND_CARDS], deck[HAND_CARDS:]
-            self.show_hand(player)
-        self.state = Deal(deck[1:], deck[:1], turn=self.random.choice(self.players).id)
-        self.after(TURN_S, self.turn_over, name="turn")
+            player.data.hold([deck.pop() for _ in range(HAND_CARDS)])
+        self.state.pile, self.state.deck, self.state.winner = [deck.pop()], deck, ""
+        self.begin_turn(self.random.choice(self.players))
 
     @on
     def play_card(self, player: Player[Holder], message: Play) -> None:
         self.check_turn(player)
-        if message.card not in player.data.cards:
+        hand, pile = player.data.hand, self.state.pile
+        if message.card not in hand:
             raise Refused(f"you do not have {message.card}")
-        if not fits(message.card, self.state.pile[-1]):
-            raise Refused(f"{message.card} has neither the suit nor the rank of {self.state.pile[-1]}")
-        player.data.cards = [card for card in player.data.cards if card != message.card]
-        self.state.pile.append(message.card)
-        self.show_hand(player)
-        if player.data.cards:
+        if not fits(message.card, pile[-1]):
+            raise Refused(f"{message.card} has neither the suit nor the rank of {pile[-1]}")
+        player.data.hold([card for card in hand if card != message.card])
+        pile.append(message.card)
+        if player.data.hand:
             self.next_turn()
         else:
-            self.game_over(winner=player)
-        self.show()
+            self.game_over(winner=player.name)
 
     @on
     def draw(self, player: Player[Holder], message: Draw) -> Drawn:
         self.check_turn(player)
         card = self.draw_for(player)
         self.next_turn()
-        self.show()
         return Drawn(card)
 
     def draw_for(self, player: Player[Holder]) -> str:
@@ -216,8 +219,7 @@ class LastCard(Room[Holder]):
         if not state.deck:
             return ""  # every card is in somebody's hand
         card = state.deck.pop()
-        player.data.cards = [*player.data.cards, card]
-        self.show_hand(player)
+        player.data.hold([*player.data.hand, card])
         return card
 
     def turn_over(self) -> None:
@@ -225,13 +227,17 @@ class LastCard(Room[Holder]):
         if (player := self.player(self.state.turn)) is not None:
             self.draw_for(player)
         self.next_turn()
-        self.show()
 
     def next_turn(self) -> None:
         ids = [str(player.id) for player in self.players]
         after = ids.index(self.state.turn) + 1 if self.state.turn in ids else 0
-        self.state.turn = ids[after % len(ids)]
+        self.begin_turn(self.players[after % len(ids)])
+
+    def begin_turn(self, player: Player[Holder]) -> None:
+        self.state.turn, self.state.turn_ends_at = player.id, time() + TURN_S
         self.after(TURN_S, self.turn_over, name="turn")  # replaces the timer of the turn before
+        if player.is_agent:
+            player.send(YourTurn())
 
     def check_turn(self, player: Player[Holder]) -> None:
         if self.phase != "playing":
@@ -239,63 +245,29 @@ class LastCard(Room[Holder]):
         if self.state.turn != player.id:
             raise Refused("it is not your turn")
 
-    def game_over(self, winner: Player[Holder] | None) -> None:
+    def game_over(self, winner: str) -> None:
         self.cancel("turn")
-        self.state = Deal(winner=winner.name if winner is not None else "")
+        self.state = Deal(winner=winner, spectators=len(self.spectators))
         self.end()
         self.unlock()
+        self.after(FILL_S, self.fill, name="fill")  # if somebody has left
 
     @on
     def rematch(self, player: Player[Holder], message: Rematch) -> None:
         if self.phase == "playing":
             raise Refused("this game is not over yet")
         player.data.wants_rematch = True
-        if len(self.players) == self.max_players and all(each.data.wants_rematch for each in self.players):
-            self.deal()
-        self.show()
+        self.deal_when_ready()
 
     @on(spectators=True)
     def cheer(self, member: Player[Holder] | Spectator, message: Cheer) -> None:
         self.broadcast(Cheered(member.name, message.text.strip()[:CHEER_CHARS]))
 
-    # What everybody sees
-
-    def show(self) -> None:
-        self.broadcast(self.table())
-
-    def show_hand(self, player: Player[Holder]) -> None:
-        player.send(Hand(player.data.cards))
-
-    def table(self) -> Table:
-        players = [
-            Opponent(
-                player.id,
-                player.name,
-                len(player.data.cards),
-                is_here=player.connected,
-                is_bot=player.is_agent,
-                wants_rematch=player.data.wants_rematch,
-            )
-            for player in self.players
-        ]
-        state = self.state
-        top = state.pile[-1] if state.pile else ""
-        return Table(players, self.phase, top, state.turn, self.remaining("turn"), state.winner, len(self.spectators))
-
-
-async def play(agent: RoomAgent[Holder]) -> None:
-    """A bot: plays the first card that fits, and always wants a rematch."""
-    cards: list[str] = []
-    while True:
-        match await agent.receive():
-            case Hand() as hand:
-                cards = hand.cards
-            case Table(phase="playing", turn=agent.id, top=top):
-                await asyncio.sleep(BOT_THINKS_S)
-                card = next((card for card in cards if fits(card, top)), "")
+    async def play(self, agent: RoomAgent[Holder]) -> None:
+        """A bot: plays the first card that fits, or draws."""
+        while True:
+            await agent.receive(YourTurn)
+            await asyncio.sleep(BOT_THINKS_S)
+            if self.state.turn == agent.id:
+                card = next((card for card in agent.data.hand if fits(card, self.state.pile[-1])), "")
                 agent.send(Play(card) if card else Draw())
-            case Table(phase="lobby", players=players):
-                if any(player.id == agent.id and not player.wants_rematch for player in players):
-                    agent.send(Rematch())
-            case _:
-                pass

@@ -5,9 +5,9 @@ holdfast serve examples/party/game.py --web examples/party/web --store sqlite:pa
 
 import msgspec
 
-from holdfast import Message, Player, PlayerData, Reason, Refused, Room, RoomAgent, on
+from holdfast import Message, Player, PlayerData, Private, Refused, Room, RoomAgent, on
 
-COUNTDOWN_S = 3.0
+COUNTDOWN_S = 3
 CHAT_LINES = 50
 CHAT_CHARS = 200
 TEAMS = ("red", "blue")
@@ -50,53 +50,30 @@ class Remove(Message):
     player: str
 
 
-class Member(msgspec.Struct):
-    """One line of the list that clients show."""
-
-    id: str
-    name: str
-    team: str
-    is_host: bool
-    is_ready: bool
-    is_here: bool
-
-
-class Party(Message):
-    """To clients, after every change: the whole party."""
-
-    members: list[Member]
-    phase: str
-    starts_in_s: float | None
-
-
-class Said(Message):
-    """To clients: a chat line; `team` is empty if everybody hears it."""
+class Said(msgspec.Struct):
+    """A chat line; `team` is empty if everybody hears it."""
 
     name: str
     text: str
     team: str = ""
 
 
-class History(Message):
-    """To one client, after a join or a resync: the last lines of the chat."""
-
-    lines: list[Said]
-
-
 class PartyMember(PlayerData):
-    """What a player keeps across a drop."""
+    """A player, kept across a drop. Everybody sees it, but the chat: each sees their own."""
 
+    name: str = ""
     team: str = ""
     is_ready: bool = False
+    is_here: bool = True
+    chat: Private[list[Said]] = msgspec.field(default_factory=list)
 
-    def reset(self) -> None:
-        self.is_ready = False
 
+class Lobby(msgspec.Struct):
+    """The state of the room, as everybody sees it. It survives a crash of the server."""
 
-class Chat(msgspec.Struct):
-    """The state of the room: it survives a crash of the server."""
-
-    lines: list[Said] = []
+    host: str = ""
+    is_playing: bool = False
+    starts_in_s: int = 0  # 0: the host has not started it
 
 
 class PartyRoom(Room[PartyMember], kind="party"):
@@ -105,75 +82,80 @@ class PartyRoom(Room[PartyMember], kind="party"):
     max_players = 8
     election = "oldest"  # the host is the player who has been here longest
     durability = "commit"
+    transactional = True  # a turn that raises leaves nothing behind
+    shares = ("state", "players")
     keep_after_end = True  # a player who is away when the game ends is still in the party
-    state: Chat
+    state: Lobby
 
     def on_create(self, config: dict[str, object]) -> None:
-        self.state = Chat()
+        self.state = Lobby()
 
     # People come and go
 
     def on_join(self, player: Player[PartyMember]) -> None:
         sizes = {team: len(self.group(team)) for team in TEAMS}
         self.join_team(player, min(TEAMS, key=lambda team: sizes[team]))
-        player.send(History(self.lines_for(player)))
-        self.changed()
+        player.data.name, player.data.is_ready = player.name, player.is_agent
+        player.data.chat = [line for line in self.players[0].data.chat if not line.team]
+        self.check_countdown()
 
     def on_drop(self, player: Player[PartyMember]) -> None:
-        self.changed()
+        player.data.is_here = False
+        self.check_countdown()
 
     def on_rejoin(self, player: Player[PartyMember]) -> None:
-        self.changed()
-
-    def on_leave(self, player: Player[PartyMember], reason: Reason) -> None:
-        self.changed()
+        player.data.is_here = True
 
     def on_host_changed(self, old: Player[PartyMember] | None, new: Player[PartyMember] | None) -> None:
-        self.changed()
-
-    def on_resync(self, player: Player[PartyMember]) -> None:
-        player.send(History(self.lines_for(player)))
-        player.send(self.party())
+        self.state.host = new.id if new is not None else ""
 
     def on_recover(self) -> None:
         for player in self.players:
+            player.data.is_here = False  # until they are back
             if player.is_agent:
-                self.open_agent(player.name, play)  # the same seat, in the same team
+                # By its id: another player may be called like it. The seat is the same, in the same team.
+                self.open_agent(player.id.removeprefix("agent:"), idle)
 
     # The lobby
 
     @on
     def ready(self, player: Player[PartyMember], message: Ready) -> None:
         player.data.is_ready = message.is_ready
-        self.changed()
+        self.check_countdown()
 
     @on
     def pick_team(self, player: Player[PartyMember], message: PickTeam) -> None:
         if message.team not in TEAMS:
             raise Refused(f"choose one of these teams: {', '.join(TEAMS)}")
         self.join_team(player, message.team)
-        self.changed()
 
     @on
     def begin(self, player: Player[PartyMember], message: Begin) -> None:
         self.check_host(player)
+        if self.phase == "playing":
+            raise Refused("the game is on already")
         if not self.is_everybody_ready:
             raise Refused("somebody is not ready yet")
-        if self.remaining("start") is None:
-            self.after(COUNTDOWN_S, self.begin_game, name="start")
-        self.show()
+        if not self.state.starts_in_s:
+            self.state.starts_in_s = COUNTDOWN_S
+            self.every(1.0, self.count_down, name="start")
 
     @on
     def finish(self, player: Player[PartyMember], message: Finish) -> None:
         self.check_host(player)
-        self.end()  # resets everybody's data
-        self.show()
+        if self.phase == "lobby":
+            raise Refused("no game is on")
+        self.state.is_playing = False
+        self.end()
+        for member in self.players:
+            member.data.is_ready = member.is_agent
 
     @on
     def add_bot(self, player: Player[PartyMember], message: AddBot) -> None:
         self.check_host(player)
-        taken = {player.name for player in self.players}
-        self.open_agent(next(name for number in range(1, 10) if (name := f"Bot {number}") not in taken), play)
+        taken = {player.id for player in self.players}
+        name = next(name for number in range(1, 10) if f"agent:{(name := f'Bot {number}')}" not in taken)
+        self.open_agent(name, idle)
 
     @on
     def remove(self, player: Player[PartyMember], message: Remove) -> None:
@@ -188,11 +170,8 @@ class PartyRoom(Room[PartyMember], kind="party"):
         if not text:
             raise Refused("say something")
         line = Said(player.name, text, player.data.team if message.to_team else "")
-        self.state.lines = [*self.state.lines, line][-CHAT_LINES:]
-        if line.team:
-            self.group(line.team).send(line)
-        else:
-            self.broadcast(line)
+        for hearer in self.group(line.team) if line.team else self.players:
+            hearer.data.chat = [*hearer.data.chat, line][-CHAT_LINES:]
 
     # Rules
 
@@ -210,41 +189,21 @@ class PartyRoom(Room[PartyMember], kind="party"):
         player.data.team = team
         self.group(team).add(player)
 
-    def lines_for(self, player: Player[PartyMember]) -> list[Said]:
-        return [line for line in self.state.lines if line.team in ("", player.data.team)]
+    def count_down(self) -> None:
+        self.state.starts_in_s -= 1
+        if self.state.starts_in_s == 0:
+            self.cancel("start")
+            self.state.is_playing = True
+            self.start()
 
-    def begin_game(self) -> None:
-        self.start()
-        self.show()
-
-    def changed(self) -> None:
+    def check_countdown(self) -> None:
         """Somebody came, went or changed their mind: a countdown for others than these is over."""
         if not self.is_everybody_ready:
             self.cancel("start")
-        self.show()
-
-    def show(self) -> None:
-        self.broadcast(self.party())
-
-    def party(self) -> Party:
-        members = [
-            Member(
-                player.id,
-                player.name,
-                player.data.team,
-                is_host=player is self.host,
-                is_ready=player.data.is_ready,
-                is_here=player.connected,
-            )
-            for player in self.players
-        ]
-        return Party(members, self.phase, self.remaining("start"))
+            self.state.starts_in_s = 0
 
 
-async def play(agent: RoomAgent[PartyMember]) -> None:
-    """A bot: it is ready whenever it is asked."""
-    while True:
-        party = await agent.receive(Party)
-        me = next((member for member in party.members if member.id == agent.id), None)
-        if me is not None and not me.is_ready and party.phase == "lobby":
-            agent.send(Ready(is_ready=True))
+async def idle(agent: RoomAgent[PartyMember]) -> None:
+    """A bot: it is here, and always ready."""
+    async for _ in agent:
+        pass

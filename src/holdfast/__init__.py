@@ -1,8 +1,9 @@
 """Holdfast: the session layer for multiplayer games. Connections break; sessions don't."""
 
 from holdfast.client.connect import connect
+from holdfast.client.inbox import Resynced
 from holdfast.client.listeners import Drop
-from holdfast.client.room import ClientRoom, Resynced, Unconfirmed
+from holdfast.client.room import ClientRoom, Unconfirmed
 from holdfast.client.saved import SessionFile, SessionStorage
 from holdfast.client.session import ClientSession, RoomList
 from holdfast.client.subscriptions import Placement, RoomsChanged, RoomWatch
@@ -62,16 +63,19 @@ from holdfast.server.agents import Agent
 from holdfast.server.rooms.effects import Effect
 from holdfast.server.run import run, tune_gc
 from holdfast.server.server import Server, Storage
+from holdfast.state.markers import F32, Areas, Hidden, Private
 from holdfast.transports.listeners import Tcp, Tls, WebSocket
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "F32",
     "Agent",
     "AlreadySeated",
     "AlreadySpectating",
     "Announcement",
     "ApiKey",
+    "Areas",
     "Auth",
     "BanInfo",
     "ClientRoom",
@@ -83,6 +87,7 @@ __all__ = [
     "Expired",
     "Failed",
     "Group",
+    "Hidden",
     "HoldfastError",
     "HostChanged",
     "HttpApi",
@@ -107,6 +112,7 @@ __all__ = [
     "PlayerData",
     "PlayerStream",
     "PlayerStreams",
+    "Private",
     "ProtocolError",
     "Queue",
     "Reason",

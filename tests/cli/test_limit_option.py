@@ -75,7 +75,7 @@ def test_limits_of_a_role_are_named_after_it() -> None:
             "gm.rooms_max=3",
             "gm.rooms_max cannot be set for a role, as in gm.messages_per_s=500; use messages_burst, messages_per_s,"
             " latest_burst, latest_per_s, requests_burst, requests_per_s, bytes_burst, bytes_per_s, idle_s,"
-            " session_age_max_s, sessions_per_player_max",
+            " session_age_max_s, sessions_per_player_max, rooms_per_player_max",
         ),
         ("gm.messages_per_s=0", "messages_per_s must be above 0; got 0"),
         ("by_role=3", "the limits of a role are set one by one, as in gm.messages_per_s=500"),

@@ -1,5 +1,6 @@
 """`holdfast new`: what it writes runs, plays and passes its own tests."""
 
+import asyncio
 import importlib.util
 import re
 import signal
@@ -73,12 +74,13 @@ async def test_it_is_served_as_its_readme_says_and_can_be_played(project: Path) 
     async with holdfast_process(*command.split()[1:], *ANY_PORTS, cwd=project) as process:
         announcement = await read_until(process, "Press Ctrl-C to stop")
         host, port = websocket_address(announcement)
-        async with holdfast.connect(f"ws://{host}:{port}", messages=[game.Board, game.Dot]) as session:
+        async with holdfast.connect(f"ws://{host}:{port}", state=game.Canvas, data=game.Painter) as session:
             room = await session.join_or_create("dots")
-            board = await room.receive()
-            await room.send(game.Put(0.25, 0.75))
+            asked = asyncio.create_task(room.ask(game.Put(0.25, 0.75)))
             session.cut()
-            dot = await room.receive()
+            await asked
+            (dot,) = room.state.dots
+            mine = room.mine
         async with httpx.AsyncClient(base_url="http://{}:{}".format(*http_address(announcement))) as client:
             page = await client.get("/play/")
             script = await client.get("/play/main.js")
@@ -86,8 +88,8 @@ async def test_it_is_served_as_its_readme_says_and_can_be_played(project: Path) 
         result = await end_of(process, by=signal.SIGINT)
 
     assert re.search(r"play      http://127\.0\.0\.1:\d+/play/\n", announcement)
-    assert board == game.Board([])
-    assert (dot.x, dot.y) == (0.25, 0.75)  # type: ignore[attr-defined]
+    assert (dot.x, dot.y, dot.color) == (0.25, 0.75, mine.color)
+    assert mine.dots == 1
     assert "<title>my-game</title>" in page.text
     assert script.headers["content-type"].startswith("text/javascript")
     assert told.json() == {"url": f"ws://127.0.0.1:{port}"}

@@ -3,10 +3,12 @@
 import asyncio
 from collections.abc import AsyncIterator
 
+import msgspec
 import pytest
+from rich.cells import cell_len
 
 import holdfast
-from holdfast import Queue, Room, Server, WebSocket
+from holdfast import Hidden, Player, Private, Queue, Room, Server, WebSocket
 from holdfast.cli import showing
 from holdfast.http.api import ApiKey, HttpApi
 from tests.cases import every_case
@@ -20,13 +22,68 @@ class Hall(Room[holdfast.PlayerData]):
     max_players = 2
 
 
+class Card(msgspec.Struct):
+    """A card, with a mark that its owner does not know of."""
+
+    rank: int
+    is_marked: Hidden[bool] = False
+
+
+class Holder(holdfast.PlayerData):
+    """A player with a hand."""
+
+    score: int = 0
+    hand: Private[list[Card]] = msgspec.field(default_factory=list)
+
+
+class Board(msgspec.Struct):
+    """The table."""
+
+    turn: str = ""
+    deck: Hidden[list[int]] = msgspec.field(default_factory=list)
+
+
+class Table(Room[Holder]):
+    """A room that shares its state."""
+
+    kind = "table"
+    shares = ("state", "players")
+    state: Board
+
+    def on_create(self, config: dict[str, object]) -> None:
+        """Shuffle."""
+        self.state = Board("ada", [3, 1, 2])
+
+    def on_join(self, player: Player[Holder]) -> None:
+        """Deal."""
+        player.data.hand = [Card(7, is_marked=True)]
+
+
+class Fog(Room[holdfast.PlayerData]):
+    """A room that shows each player something else."""
+
+    kind = "fog"
+    shares = ("state",)
+    state: Board
+
+    def on_create(self, config: dict[str, object]) -> None:
+        """Nothing is known."""
+        self.state = Board()
+
+    def view(self, player: Player[holdfast.PlayerData] | None) -> Board:
+        """The same for all, here."""
+        return self.state
+
+
 KEY = "0123456789abcdef"
 
 
 @pytest.fixture
 async def operator() -> AsyncIterator[Operator]:
     api = HttpApi(port=0, keys=[ApiKey(KEY, ["admin"])])
-    async with Server([Hall], listen=[WebSocket(port=0)], http=api, queues=[Queue("all", ("*",))]) as server:
+    async with Server(
+        [Hall, Table, Fog], listen=[WebSocket(port=0)], http=api, queues=[Queue("all", ("*",))]
+    ) as server:
         yield Operator(server, KEY)
 
 
@@ -48,6 +105,41 @@ async def test_a_room_is_made_found_shown_and_ended(operator: Operator) -> None:
 
     ended = await operator.json("rooms", "end", made["id"], "--reason", "maintenance")
     assert ended["reason"] == "maintenance"
+
+
+async def test_a_room_is_shown_with_all_that_is_in_it_and_secrets_are_marked(operator: Operator) -> None:
+    async with holdfast.connect(operator.server.url) as ada:
+        room = await ada.join_or_create("table")
+
+        shown = await operator.output("rooms", "show", room.id)
+        contents = (await operator.json("rooms", "show", room.id))["contents"]
+
+    lines = [" ".join(line.split()) for line in shown.splitlines()]
+    assert "Contents (clients see state and players)" in lines
+    assert {'turn "ada"', "deck [hidden] [3, 1, 2]", "hand [private]", "is_marked [hidden] true"} <= set(lines)
+    assert contents["shared"] == {
+        "roots": ["state", "players"],
+        "private": ["players.*.hand"],
+        "hidden": ["state.deck", "players.*.hand.*.is_marked"],
+        "has_view": False,
+        "behind": 0,
+        "kept_bytes": 0,
+    }
+    assert contents["players"][0]["data"] == {"score": 0, "hand": [{"rank": 7, "is_marked": True}]}
+
+
+async def test_a_room_that_shares_nothing_is_shown_so(operator: Operator) -> None:
+    made = await operator.json("rooms", "create", "hall")
+
+    assert "Contents (nothing is shared with clients)" in await operator.output("rooms", "show", made["id"])
+
+
+async def test_a_room_that_makes_views_is_shown_so(operator: Operator) -> None:
+    made = await operator.json("rooms", "create", "fog")
+
+    shown = await operator.output("rooms", "show", made["id"])
+
+    assert "Contents (clients see state; each has a view of its own of the state)" in shown
 
 
 async def test_everybody_is_told_something(operator: Operator) -> None:
@@ -210,3 +302,23 @@ async def test_an_id_is_whole_however_long_the_names_are(operator: Operator, mon
 
     assert all(room.id in listed for room in rooms)
     assert "0 of 2" in listed
+
+
+@every_case("name", ["アリスさま", "👑👑👑👑👑👑", "👩\u200d🚀"])
+async def test_a_name_in_wide_letters_is_whole(operator: Operator, name: str) -> None:
+    async with holdfast.connect(operator.server.url, name=name):
+        listed = (await operator.run("players", "list")).stdout
+
+        assert showing.printable(name) in listed
+
+
+def test_a_long_name_in_wide_letters_is_cut_to_the_width_of_the_table(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(showing, "PIPE_COLUMNS", 40)
+
+    showing.table_of(["player", "name"], empty="")([{"player": "guest-12345678", "name": "アリスさま" * 5}])
+
+    row = capsys.readouterr().out.splitlines()[-1]
+    assert row.endswith("…")
+    assert cell_len(row) <= 40

@@ -20,7 +20,10 @@ from holdfast.transports.port import DialError
 from tests.cases import every_case
 from tests.cli.served_games import CHAT, Say, write
 from tests.deadlines import DEADLINE_S
-from tests.e2e.serving import ANY_PORTS, end_of, holdfast_process, python_process, read_until, websocket_address
+from tests.e2e.serving import end_of, holdfast_process, python_process, read_until, websocket_address
+
+# Without the HTTP API, which takes longer to import than all the rest.
+GAME_PORTS = ("--port", "0", "--tcp-port", "0", "--no-http")
 
 COUNTER = """
     import msgspec
@@ -74,7 +77,7 @@ def supervised(*arguments: str, cwd: Path) -> AbstractAsyncContextManager[Proces
 @asynccontextmanager
 async def reloading(game: Path, *options: str) -> AsyncIterator[tuple[Process, str]]:
     """The command and what it announced. Whatever happens, its server does not outlive it."""
-    async with supervised("serve", game.name, "--reload", *ANY_PORTS, *options, cwd=game.parent) as process:
+    async with supervised("serve", game.name, "--reload", *GAME_PORTS, *options, cwd=game.parent) as process:
         yield process, await read_until(process, "Press Ctrl-C to stop")
 
 
@@ -222,7 +225,7 @@ async def test_code_that_fails_is_shown_and_the_next_change_is_waited_for(game: 
 async def test_a_game_that_fails_at_the_start_is_waited_for_too(game: Path) -> None:
     write(game.parent, "NAME = undefined\n", "rules.py")
 
-    async with supervised("serve", "game.py", "--reload", *ANY_PORTS, cwd=game.parent) as process:
+    async with supervised("serve", "game.py", "--reload", *GAME_PORTS, cwd=game.parent) as process:
         await complaint(process, "Waiting for a file to change")
         write(game.parent, 'NAME = "mended"\n', "rules.py")
         announcement = await read_until(process, "Press Ctrl-C to stop")
@@ -242,7 +245,7 @@ async def connected(address: str) -> ClientSession:
 async def test_a_change_while_the_server_is_starting_starts_it_again(game: Path) -> None:
     write(game.parent, "NAME = undefined\n", "rules.py")
 
-    async with supervised("serve", "game.py", "--reload", *ANY_PORTS, cwd=game.parent) as process:
+    async with supervised("serve", "game.py", "--reload", *GAME_PORTS, cwd=game.parent) as process:
         await complaint(process, "Waiting for a file to change")
         for turn in range(5):
             write(game.parent, f'NAME = "of turn {turn}"\n', "rules.py")
@@ -324,7 +327,7 @@ async def test_what_a_server_started_ends_with_it_when_it_has_to_be_killed(tmp_p
         """,
     )
 
-    async with supervised("serve", "game.py", "--reload", *ANY_PORTS, cwd=tmp_path) as process:
+    async with supervised("serve", "game.py", "--reload", *GAME_PORTS, cwd=tmp_path) as process:
         await read_until(process, "deaf")
         process.send_signal(signal.SIGINT)
         # Its output ends when nobody is left who could write to it.

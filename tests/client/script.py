@@ -107,10 +107,12 @@ class Script:
         return other
 
 
-def info(applied: int, *, channel: int = 1, generation: int = 1, purpose: Purpose = "seat") -> ChannelInfo:
+def info(
+    applied: int, *, channel: int = 1, generation: int = 1, purpose: Purpose = "seat", accepted: int = 0
+) -> ChannelInfo:
     """A channel as the server has it."""
     room, kind = ("", "") if purpose == "session" else (f"room-{channel}", "arena")
-    return ChannelInfo(channel, generation, applied, room, kind, purpose=purpose)
+    return ChannelInfo(channel, generation, applied, room, kind, accepted, purpose)
 
 
 def terms(**changes: Any) -> Terms:

@@ -49,6 +49,20 @@ def test_numbers_that_were_used_after_an_old_save_are_never_used_again(seated: S
     assert other.said_data() == [(4, "d")]
 
 
+def test_what_waits_at_the_server_and_nobody_remembers_fills_the_window_of_the_process_after_the_next_too(
+    seated: Script,
+) -> None:
+    other = seated.in_another_process(seated.client.save())
+    other.welcome(info(0, accepted=2), outcome=Outcome("resumed"))
+    third = other.in_another_process(other.client.save())
+    third.welcome(info(0, accepted=2), outcome=Outcome("resumed"))
+    was_full = third.client.is_full(1)
+
+    third.hear(Ack(1, 2))
+
+    assert (was_full, third.client.is_full(1)) == (True, False)
+
+
 def test_nothing_is_numbered_before_the_server_has_said_how_far_an_old_save_is_behind(seated: Script) -> None:
     other = seated.in_another_process(seated.client.save())
     is_ready_before = not other.client.is_full(1), other.client.may_request

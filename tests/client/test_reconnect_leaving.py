@@ -28,6 +28,23 @@ async def _suspended(session: ClientSession) -> None:
     await session.suspend()
 
 
+@in_virtual_time
+async def test_a_session_that_was_closed_does_not_tell_of_another_attempt() -> None:
+    server = FakeServer([welcome()])
+    session = await connect(server)
+    told: list[Any] = []
+    session.on_reconnecting(told.append)
+    session.on_close(lambda error: told.append(error.reason))
+    server.links[0].is_deaf = True
+
+    closing = asyncio.create_task(session.close())
+    await asyncio.sleep(1.0)
+    server.links[0].lose()
+    await closing
+
+    assert told == ["bye"]
+
+
 @pytest.mark.parametrize("leave", [_closed, _suspended])
 @pytest.mark.parametrize(
     "script", [REFUSED, [], [close(Reason.BUSY, retry_after_s=60.0)]], ids=["dialling", "not welcome", "waiting"]

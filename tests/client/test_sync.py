@@ -6,6 +6,7 @@ import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -628,3 +629,31 @@ def test_listeners_of_messages_to_the_session_run_in_poll(running: ServerThread,
 
     assert heard == [(Said(text), threading.current_thread().name) for text in ("before", "after")]
     session.poll()
+
+
+def test_a_listener_that_takes_itself_away_leaves_the_rest_for_the_next(running: ServerThread, url: str) -> None:
+    heard: list[Message] = []
+    with connect(url, messages=[Said]) as session:
+
+        def once(message: Message) -> None:
+            heard.append(message)
+            session.on_message.remove(once)
+
+        for message in (Said("one"), Said("two"), Announcement("soon")):
+            running.do(partial(running.server.broadcast, message))
+        session.receive(Announcement, timeout=DEADLINE_S)  # and so the others are there
+
+        session.on_message(once)
+        session.poll()
+
+        assert heard == [Said("one")]
+        assert session.receive(timeout=DEADLINE_S) == Said("two")
+
+
+def test_a_listener_for_what_never_arrives_is_refused(url: str) -> None:
+    session, room = join(url)
+    with session:
+        with pytest.raises(Invalid, match="Measured would never arrive"):
+            room.on(Measured)
+        with pytest.raises(TypeError, match="name a Message class"):
+            room.on("said")  # type: ignore[arg-type]  # what is refused

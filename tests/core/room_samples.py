@@ -76,7 +76,7 @@ class Desk:
     def open_agent(self, name: str, brain: Callable[..., Any], roles: frozenset[str]) -> Player[Any]:
         raise NotImplementedError
 
-    def promote(self, spectator: Spectator) -> Player[Any]:
+    def promote(self, spectator: Spectator, options: Any) -> Player[Any]:
         raise NotImplementedError
 
     def close(self) -> None:

@@ -1,5 +1,6 @@
 """Sessions, connections and players as the core's tests need them: real objects, no server."""
 
+from collections.abc import Callable
 from typing import Any
 
 from holdfast.core.codec import Codec
@@ -45,15 +46,21 @@ def _unused(*_: Any) -> None:
     raise NotImplementedError
 
 
+def _now(act: Callable[..., Any], *args: Any) -> None:
+    act(*args)
+
+
 def a_handle(**calls: Any) -> RoomHandle:
     """A room in which nothing can be done but these calls."""
     names = ["keep", "deliver", "refuse", "deliver_latest", "has_read", "dropped", "returned", "leave", "free"]
-    calls = {"grace_s": lambda: 30.0, **dict.fromkeys(names, _unused), **calls}
+    calls = {"grace_s": lambda: 30.0, "later": _now, **dict.fromkeys(names, _unused), **calls}
     return RoomHandle(id="r-1", kind="arena", is_saved=False, **calls)
 
 
 class Mailbox:
     """An `Outlet` that keeps what it is given; mailboxes that share `log` show the order among players."""
+
+    is_following = False
 
     def __init__(self, owner: str = "", log: list[tuple[str, Message]] | None = None) -> None:
         self.owner = owner

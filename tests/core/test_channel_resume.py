@@ -254,6 +254,20 @@ def test_filling_to_what_was_given_out_already_fills_nothing() -> None:
     assert channel.kept_messages() == [("said", b"1"), ("said", b"2"), ("said", b"3")]
 
 
+def test_a_saved_state_with_places_that_were_filled_is_full_until_the_peer_has_applied_them() -> None:
+    channel = a_channel()
+    channel.fill_to(2, "forgotten", b"")
+    elsewhere = a_channel()
+
+    elsewhere.restore_outward(channel.last_seq, channel.kept_messages(), filled_to=2)
+    is_full = [elsewhere.is_full]
+    for ack in (1, 2):
+        elsewhere.acknowledge(ack)
+        is_full.append(elsewhere.is_full)
+
+    assert is_full == [True, True, False]
+
+
 # An end that remembers less than its peer
 
 

@@ -18,6 +18,8 @@ from tests.cases import every_case
         ("Zoe\u0308", "Zoë"),
         ("Żółw 🐢", "Żółw 🐢"),
         ("❤\ufe0f", "❤\ufe0f"),
+        *((joined, joined) for joined in ("👩\u200d🚀", "👩🏽\u200d🚀 Ada", "🏳\ufe0f\u200d🌈", "🙂\u200d↔\ufe0f")),
+        ("👨\u200d👩\u200d👧", "👨\u200d👩\u200d👧"),
         ("नमस्ते", "नमस्ते"),
         ("ש\u05b8\u05c1לוֹם", normalize("NFC", "ש\u05b8\u05c1לוֹם")),
         ("(\\ ' \"<b>) {}", "(\\ ' \"<b>) {}"),
@@ -33,6 +35,16 @@ def test_a_name_is_kept_in_one_form(given: str, kept: str) -> None:
     [
         *("Ada\n", "\x00", "tab\tbed", "bell\x07", "\x7f"),
         *("\u202eadA", "\u2066Ada", "Ada\u200b", "Ad\u200da", "\ufeffAda", "Ada\u00ad", "Ada\u2028"),
+        *(
+            "👩\u200d",
+            "\u200d🚀",
+            "👩\u200d\u200d🚀",
+            "👩\u200dA",
+            "A\u200d🚀",
+            "👩 \u200d🚀",
+            "\ufe0f\u200d🚀",
+            "👩\u200d🏽",
+        ),
         *("\u3164", "\u115f\u1160", "\u2800", "Ada\ufe00", "\U000e0041", "\ue000"),
         *("\u0301Ada", "A \u0301", "Z\u0311\u0311\u0311\u0311\u0311\u0311"),
         *("x" * 33, "x" * 100_000),
@@ -72,6 +84,9 @@ def test_names_that_look_alike_have_one_skeleton(other: str) -> None:
         ("ΑΡΗΣ", "APHΣ"),
         ("Straße", "STRASSE"),
         ("vvin", "win"),
+        ("👩\u200d👩", "👩👩"),
+        ("Bi\u0307ll", "Bill"),
+        ("j\u0307", "J"),
     ],
 )
 def test_letters_that_look_alike_are_alike(one: str, other: str) -> None:

@@ -80,6 +80,8 @@ def test_the_brackets_of_a_mixin_say_nothing_about_the_players() -> None:
 
 
 def test_every_setting_of_words_has_a_default_among_its_words() -> None:
-    assert set(CHOICES) == {"durability", "disconnect", "duplicate", "orphans", "election", "other_version"}
+    assert set(CHOICES) == {
+        *("durability", "disconnect", "duplicate", "orphans", "election", "other_version", "record")
+    }
     for setting, words in CHOICES.items():
         assert getattr(Room, setting) in words

@@ -61,7 +61,7 @@ FILE: dict[str, Any] = {
         {
             "due_at": "2026-11-15T00:00:00Z",
             "method": "ring",
-            "arguments": [{"player": "ada"}, {"value": 5}],
+            "arguments": [{"player": "ada"}, {"spectator": "bob"}, {"value": 5}],
             "name": "bell",
             "every_s": 60.0,
         }
@@ -176,6 +176,7 @@ def with_listing(**changes: Any) -> Callable[[dict[str, Any]], None]:
         (with_(players=[{**FILE["players"][0], "groups": [""]}]), r"players\[0\]\.groups: a group needs a name"),
         (with_(timers=[{**FILE["timers"][0], "arguments": [{}]}]), r"timers\[0\]\.arguments: an argument is"),
         (with_(timers=[{**FILE["timers"][0], "arguments": [{"player": 5}]}]), "an argument is {"),
+        (with_(timers=[{**FILE["timers"][0], "arguments": [{"spectator": 5}]}]), "an argument is {"),
         (with_(timers=[FILE["timers"][0], FILE["timers"][0]]), r"timers: two have the same name, .*\['bell', 'bell'\]"),
         (with_(timers=[{**FILE["timers"][0], "every_s": -1.0}]), r"timers\[0\]\.every_s: it must be 0\.001 or more"),
         (with_(timers=[{**FILE["timers"][0], "every_s": 1e-9}]), r"timers\[0\]\.every_s: it must be 0\.001 or more"),

@@ -147,11 +147,11 @@ def test_a_value_in_the_place_of_a_hook_is_an_error() -> None:
         room_class(on_join=3)
 
 
-@pytest.mark.parametrize("name", ["heir", "snapshot", "restore"])
+@pytest.mark.parametrize("name", ["heir", "snapshot", "restore", "view", "area", "sees"])
 def test_a_hook_whose_answer_is_needed_at_once_cannot_be_async(name: str) -> None:
     async def hook(*args: Any) -> None: ...
 
-    with pytest.raises(TypeError, match=f"{name} is called between two turns and cannot be `async def`"):
+    with pytest.raises(TypeError, match=f"{name} has to answer at once and cannot be `async def`"):
         room_class(**{name: hook})
 
 

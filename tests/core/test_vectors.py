@@ -26,7 +26,7 @@ def encoded(case: Case, codec: Codec, key: str) -> bytes:
 
 
 def test_the_committed_files_are_what_the_generator_writes() -> None:
-    committed = {file.name: file.read_text("utf-8") for file in VECTORS.glob("*.json")}
+    committed = {file.relative_to(VECTORS).as_posix(): file.read_text("utf-8") for file in VECTORS.rglob("*.json")}
 
     assert committed == generate.files(), "run: python -m spec.generate"
 
@@ -39,10 +39,9 @@ def test_every_frame_has_a_vector_in_every_direction_it_goes() -> None:
 
 
 def test_no_case_has_the_name_of_another() -> None:
-    for file in VECTORS.glob("*.json"):
-        names = Counter(
-            (case["name"], case.get("direction"), case.get("dialect")) for case in cases(file.name) if "name" in case
-        )
+    for file in VECTORS.rglob("*.json"):
+        found = cases(file.relative_to(VECTORS).as_posix())
+        names = Counter((case["name"], case.get("direction"), case.get("dialect")) for case in found if "name" in case)
         assert [name for name, count in names.items() if count > 1] == []
 
 

@@ -146,6 +146,7 @@ def test_every_metric_is_drawn_or_watched_unless_it_is_of_single_sessions(scrape
         *(name for name in families if name.startswith(OF_SESSIONS)),
         *("holdfast_node_info", "holdfast_sessions_opened", "holdfast_takeovers"),
         *("holdfast_streams_overflowed", "holdfast_duplicates_ignored"),
+        *("holdfast_recording_bytes", "holdfast_turns_recorded"),
     }
 
 

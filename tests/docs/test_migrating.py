@@ -72,6 +72,12 @@ CALLS = {
     room.onDrop room.onReconnect client.reconnect room.onError matchMaker.query matchMaker.createRoom
     matchMaker.reserveSeatFor @colyseus/testing onStateChange
     """,
+    "colyseus-schema": """
+    Schema @type schema defineTypes setState MapSchema ArraySchema SetSchema CollectionSchema push splice shift sort set
+    delete forEach number float32 uint8 null undefined @view StateView view.add view.remove client.view @filter
+    @filterChildren patchRate broadcastPatch afterNextPatch clone assign toJSON allowReconnection
+    room.state getStateCallbacks onAdd onRemove onChange listen onStateChange bindTo detach
+    """,
     "nakama": """
     registerMatch matchInit matchJoinAttempt matchJoin matchLeave matchLoop matchSignal matchTerminate
     dispatcher.broadcastMessage dispatcher.matchKick dispatcher.matchLabelUpdate nk.matchCreate nk.matchList nk.matchGet

@@ -344,7 +344,7 @@ def test_every_json_block_is_a_payload() -> None:
 
 def game() -> dict[str, Any]:
     """The names that the page's game defines."""
-    (code,) = re.findall(r"```python\n(.+?)```", PAGE, flags=re.DOTALL)
+    (code,) = re.findall(r"```python\n(.+?)```", SECTIONS["Example session"], flags=re.DOTALL)
     names: dict[str, Any] = {}
     exec(code, names)  # noqa: S102 - the page is ours, and that its code runs is a claim of this test
     return names

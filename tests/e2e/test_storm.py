@@ -10,7 +10,7 @@ import pytest
 from tests.deadlines import TEST_S
 from tests.e2e.serving import python_process
 
-KILLS = 10
+KILLS = 6
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the storm needs Linux: its namespaces, limits and clock")

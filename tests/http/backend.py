@@ -30,6 +30,7 @@ from holdfast.schemas.player import (
     SpectatorInfo,
     SpectatorPage,
 )
+from holdfast.schemas.recording import RecordingInfo, TurnInfo, TurnPage, TurnState
 from holdfast.schemas.requests import Ban, Create, Release, Reserve, Search, StartPlacement, Update
 from holdfast.schemas.role import RoleInfo, RolePage
 from holdfast.schemas.room import RoomInfo, RoomPage, RoomState
@@ -52,6 +53,13 @@ CALLS: Mapping[str, Mapping[str, str]] = {
         "kick": "kick",
         "spectators": "spectators_of",
         "kick_spectator": "kick_spectator",
+    },
+    "recordings": {
+        "get": "get_recording",
+        "turns": "recorded_turns",
+        "turn": "recorded_turn",
+        "file": "recording_file",
+        "fork": "fork_room",
     },
     "sessions": {
         "list": "list_sessions",
@@ -237,6 +245,34 @@ class FakeBackend:
         move = MessageKind("move", "", {"type": "object", "properties": {"x": {"type": "number"}}})
         return [KindInfo(kind, {"max_players": 4}, [move]) for kind in KINDS]
 
+    # Recordings
+
+    def get_recording(self, room_id: str) -> RecordingInfo:
+        room = self.get_room(room_id)
+        return RecordingInfo(room_id, room.kind, first=1, last=1, began_at=0.0, bytes=100, is_live=True)
+
+    def recorded_turns(self, room_id: str, *, first: int = 0, limit: int = 100, player: str = "") -> TurnPage:
+        self.get_room(room_id)
+        turns = [self._turn(player)][:limit] if first <= 1 else []
+        return TurnPage(turns, 1, 1)
+
+    def recorded_turn(self, room_id: str, number: int, *, player: str = "") -> TurnState:
+        self.get_room(room_id)
+        if number > 1:
+            raise NotFound(f"the recording has no turn {number}")
+        return TurnState(self._turn(player), {"state": {"round": 3}})
+
+    def _turn(self, player: str) -> TurnInfo:
+        return TurnInfo(1, 0.0, 0.1, "message", "move", player, {"x": 1.0}, ["state.round"])
+
+    def recording_file(self, room_id: str) -> bytes:
+        self.get_room(room_id)
+        return b"recording"
+
+    async def fork_room(self, room_id: str, number: int) -> RoomInfo:
+        self.recorded_turn(room_id, number)
+        return replace(self.rooms[room_id], id=f"fork of {room_id}")
+
     # Seats
 
     def seats_of(self, room_id: str) -> list[SeatInfo]:
@@ -311,13 +347,13 @@ class FakeBackend:
         self.told.append(("drop_session", session_id, reason))
 
     def broadcast_to_sessions(
-        self, *, text: str, message_type: str, body: Mapping[str, Any], role: str, kind: str
+        self, *, text: str, message_type: str, body: Mapping[str, Any], role: str, kind: str, by: str
     ) -> int:
         if bool(text) is bool(message_type):
             raise Invalid("give either a text, or the type of a message and its body")
         if kind and kind not in KINDS:
             raise NotFound(f"unknown kind of room {kind[:80]!r}")
-        self.told.append(("broadcast_to_sessions", text, message_type, dict(body), role, kind))
+        self.told.append(("broadcast_to_sessions", text, message_type, dict(body), role, kind, by))
         return len(self.sessions)
 
     def limit_session(self, session_id: str, /, **limits: float | None) -> SessionInfo:

@@ -129,8 +129,8 @@ async def test_everybody_on_the_node_is_told_something(world: World) -> None:
 
     assert (text.json(), typed.json()) == ({"sessions": 1}, {"sessions": 1})
     assert world.backend.told == [
-        ("broadcast_to_sessions", "soon", "", {}, "", ""),
-        ("broadcast_to_sessions", "", "wave", {"n": 3}, "gm", "arena"),
+        ("broadcast_to_sessions", "soon", "", {}, "", "", ""),
+        ("broadcast_to_sessions", "", "wave", {"n": 3}, "gm", "arena", ""),
     ]
     problem_in(await client.post("/v1/broadcast", json={}), 400, "invalid")
     problem_in(await client.post("/v1/broadcast", json={"text": "x", "kind": "none"}), 404, "not_found")

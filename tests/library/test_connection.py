@@ -11,7 +11,7 @@ from holdfast.core.codec import JSON, MSGPACK, Codec
 from holdfast.core.errors import ProtocolError
 from holdfast.core.limits import Limits
 from holdfast.core.reasons import CLOSE_CODES, Reason
-from holdfast.library.connection import StreamConnection
+from holdfast.library.connection import SignInAsked, StreamConnection
 from holdfast.schemas.frames import Bye, Close, Data, Hello, Latest, Ping, Pong, Reply, Request, Welcome
 from tests.cases import every_case
 from tests.library.ends import Ends
@@ -198,6 +198,17 @@ def test_a_hello_must_come_in_time() -> None:
     assert connection.next_at == limits.hello_s
     assert closed_at(connection, limits.hello_s - 0.1) == ()
     assert closed_at(connection, limits.hello_s) == (Reason.HELLO_TIMEOUT,)
+
+
+def test_a_connection_whose_player_is_being_authenticated_needs_no_look_at_the_clock() -> None:
+    ends = Ends()
+    connection = ends.open()
+
+    events = list(connection.receive(ends.up.pop(), ends.limits.hello_s / 2))
+
+    assert [type(event) for event in events] == [SignInAsked]
+    assert closed_at(connection, ends.limits.hello_s + 1.0) == ()
+    assert connection.next_at is None
 
 
 def test_a_client_is_pinged_measured_and_given_up_when_it_is_silent() -> None:

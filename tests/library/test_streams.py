@@ -50,6 +50,10 @@ class Work(Message):
     number: int
 
 
+class Await(Message):
+    later: bool
+
+
 class Hall(PlayerStreams):
     """Writes down what happens; works only when it is let."""
 
@@ -120,6 +124,13 @@ class Hall(PlayerStreams):
         muted = self.get(mute.player)
         assert muted is not None
         muted.kick("be nice")
+
+    @on(Await)
+    def awaited(self, player: PlayerStream, message: Await) -> Any:
+        """Something that was cancelled, though not by us: looked at, or awaited."""
+        cancelled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        cancelled.cancel()
+        return cancelled if message.later else cancelled.result()
 
     @on(Work)
     async def worked(self, player: PlayerStream, work: Work) -> None:
@@ -313,6 +324,8 @@ async def test_a_message_that_fails_harms_only_itself(caplog: pytest.LogCaptureF
         assert await refused(Say("oops")) == (2, "failed", "the handler failed")
         assert await refused(Unknown()) == (3, "not_found", "a hall has no handler for 'unknown'")
         assert (await refused(Wrong(7)))[:2] == (4, "invalid")
+        assert await refused(Await(later=False)) == (5, "failed", "the handler failed")
+        assert await refused(Await(later=True)) == (6, "failed", "the handler failed")
 
         assert [record.getMessage().split(":")[0] for record in caplog.records if "a handler failed" in record.message]
 

@@ -7,7 +7,17 @@ import pytest
 from holdfast.core.reasons import Reason
 from holdfast.observability.explain import describe, explain
 from holdfast.observability.reason_words import WORDS
-from holdfast.schemas.events import Event, Renamed, Restored, RoomCreated, SessionEvent, SpectatorJoined, SpectatorLeft
+from holdfast.schemas.events import (
+    Event,
+    Renamed,
+    Restored,
+    RoleGranted,
+    RoleRevoked,
+    RoomCreated,
+    SessionEvent,
+    SpectatorJoined,
+    SpectatorLeft,
+)
 from tests.observability.explain_samples import (
     NOON,
     WHO,
@@ -252,6 +262,12 @@ ENTRIES: list[tuple[Event, str]] = [
     (restored(""), "came back from the store; kept for 30 s"),
     (released(R.MOVED), "this server released the session (moved)"),
     (ended(R.KICKED, "spam"), "the session ended (kicked): “spam”"),
+    (RoleGranted(player="ada", role="gm", by="ops", at=NOON), "was granted the role gm by ops"),
+    (RoleRevoked(player="ada", role="gm", at=NOON), "lost the role gm"),
+    (
+        RoleRevoked(player="ada", role="gm", is_reset=True, at=NOON),
+        "lost the role gm: roles were reset to those of the sign-in",
+    ),
 ]
 
 

@@ -72,10 +72,14 @@ async def test_a_thousand_of_any_event_are_a_few_lines_and_a_number(caplog: pyte
 
 @in_virtual_time
 async def test_a_thousand_lines_of_any_logger_that_unauthenticated_clients_reach_are_a_few_and_a_number(
-    caplog: pytest.LogCaptureFixture,
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with MemoryServer([chat()], limits=LIMITS):
         for name in LIMITED_LOGGERS:
+            # A uvicorn that another test has started in this process keeps its lines to itself.
+            monkeypatch.setattr(logging.getLogger(name.partition(".")[0]), "propagate", True)
+            monkeypatch.setattr(logging.getLogger(name), "propagate", True)
+            monkeypatch.setattr(logging.getLogger(name), "disabled", False)
             caplog.clear()
             for number in range(TIMES):
                 logging.getLogger(name).warning("a stranger's number %d", number)

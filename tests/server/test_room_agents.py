@@ -557,6 +557,29 @@ async def test_the_game_may_open_a_crashed_agent_again() -> None:
         assert len(server.sessions) == 1
 
 
+@pytest.mark.parametrize("is_crash", [True, False])
+@in_virtual_time
+async def test_a_brain_that_ends_at_once_and_is_opened_again_and_again_does_not_take_all_time(is_crash: bool) -> None:
+    starts: list[float] = []
+
+    async def brain(room: Table, agent: Agent) -> None:
+        starts.append(asyncio.get_running_loop().time())
+        if len(starts) > 20:
+            await asyncio.Event().wait()
+        if is_crash:
+            raise ZeroDivisionError
+
+    def on_leave(room: Table, player: Player[Hand], reason: Reason) -> None:
+        if reason in {Reason.AGENT_FAILED, Reason.LEFT}:
+            room.open_agent("bot", room.play)
+
+    async with MemoryServer([table(brain, "bot", on_leave=on_leave)], allow_errors=ZeroDivisionError) as server:
+        await created(server)
+        await asyncio.sleep(3.5)
+
+        assert [round(start - starts[0], 1) for start in starts] == [0.0, 1.0, 2.0, 3.0]
+
+
 @in_virtual_time
 async def test_who_kicks_an_agent_or_ends_its_session_ends_its_brain() -> None:
     ends: list[str] = []

@@ -125,6 +125,29 @@ async def test_a_listener_gets_what_came_before_it_and_everything_after(world: W
     await until(lambda: own.own_channel is not None and own.own_channel.acked == 2)
 
 
+async def test_what_comes_after_the_last_listener_is_gone_waits_for_the_next(world: World) -> None:
+    server = await world.serve(chat())
+    session = await world.connect(server, messages=[Counted])
+    own = server_side(server, session)
+    heard: list[Message] = []
+
+    def once(message: Message) -> None:
+        heard.append(message)
+        session.on_message.remove(once)
+
+    for number in (1, 2, 3):
+        own.send(Counted(number))
+    await until(lambda: (channel := session.protocol.channels.get(1)) is not None and channel.accepted == 3)
+
+    session.on_message(once)
+    await until(lambda: own.own_channel is not None and own.own_channel.acked == 1)
+
+    assert await received(session, 1) == [Counted(2)]
+    session.on_message(heard.append)
+    await until(lambda: len(heard) == 2)
+    assert heard == [Counted(1), Counted(3)]
+
+
 async def test_one_type_of_message_can_be_waited_for(world: World) -> None:
     server = await world.serve(chat())
     session = await world.connect(server, messages=[Counted, Invited])
@@ -424,6 +447,19 @@ async def test_a_broadcast_can_be_for_some(world: World) -> None:
     assert await guard == Counted(2)
     with pytest.raises(NotFound, match="unknown kind"):
         server.broadcast(Counted(5), kind="gaurded")
+
+
+async def test_a_broadcast_to_a_kind_of_room_is_for_those_who_play_and_those_who_watch(world: World) -> None:
+    server = await world.serve(chat(max_spectators=2), chat(Guarded, kind="guarded"))
+    player, watcher, other = [await world.connect(server, messages=[Counted]) for _ in range(3)]
+    room = await player.join_or_create("chat")
+    await watcher.spectate(room.id)
+    await other.join_or_create("guarded")
+
+    count = server.broadcast(Counted(1), kind="chat")
+
+    assert count == 2
+    assert await received(player, 1) == await received(watcher, 1) == [Counted(1)]
 
 
 async def test_a_broadcast_to_many_leaves_the_loop_free_and_keeps_its_order(world: World) -> None:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
@@ -29,13 +29,14 @@ from holdfast import (
     RoomFull,
     RoomUpdated,
     SeatLeft,
+    SessionEnded,
     Spectator,
     WrongPassword,
     on,
 )
 from holdfast.core.codec import MSGPACK
 from holdfast.core.room import context_of
-from holdfast.events import PlayerJoined, SpectatorJoined, SpectatorLeft
+from holdfast.events import PlayerJoined, Renamed, SpectatorJoined, SpectatorLeft
 from holdfast.schemas.frames import Data
 from holdfast.schemas.requests import Unspectate
 from holdfast.testing import MemoryServer
@@ -110,7 +111,7 @@ class Stage(Room[PlayerData]):
         player.send(Said("the state"))
 
     @on(Say)
-    def said(self, player: Player[PlayerData], say: Say) -> None:
+    def said(self, player: Player[PlayerData], say: Say) -> Any:
         self.broadcast(Said(say.text))
 
     @on(Cheer, spectators=True)
@@ -602,6 +603,85 @@ async def test_spectators_are_told_why_they_watch_no_more() -> None:
             await kicked.send(Cheer("hey"))
 
 
+class Bouncer(Stage):
+    """Ends the session of whoever comes back."""
+
+    def on_rejoin(self, player: Player[PlayerData]) -> None:
+        super().on_rejoin(player)
+        player.session.end("once is enough")
+
+
+@in_virtual_time
+async def test_a_session_that_the_room_of_its_seat_ends_when_it_returns_watches_no_more_either() -> None:
+    async with theatre(Stage, type("Door", (Bouncer,), {"kind": "door"})) as play:
+        bob, _ = await play.watch("bob")
+        await bob.join_or_create("door")
+        ended: list[SessionEnded] = []
+        bob.on_close(ended.append)
+
+        play.server.link(bob).cut()
+        await until(lambda: ended)
+
+        assert [each.reason for each in ended] == [Reason.KICKED]
+        assert play.room.spectators == ()
+        assert play.room.story[-1] == "unspectate bob kicked"
+        assert play.server.counters.internal_errors == 0
+
+
+class Revolving(Stage):
+    """Disconnects whoever comes back, twice."""
+
+    def on_rejoin(self, player: Player[PlayerData]) -> None:
+        super().on_rejoin(player)
+        if len(self.story) <= 5:
+            player.session.disconnect("and again")
+
+
+@in_virtual_time
+async def test_a_session_that_the_room_of_its_seat_disconnects_when_it_returns_comes_back_to_both_rooms() -> None:
+    async with theatre(Stage, type("Door", (Revolving,), {"kind": "door"})) as play:
+        bob, watched = await play.watch("bob")
+        await bob.join_or_create("door")
+
+        play.server.link(bob).cut()
+        await until(lambda: play.session(bob).resumes == 3)
+        await play.say(Say("on"))
+
+        assert await heard(watched, "on") == ["welcome bob", "on"]
+        assert play.room.spectators[0].connected
+        assert play.server.counters.internal_errors == 0
+
+
+class Pause(Stage):
+    """Takes its time over a turn, and ends with it."""
+
+    door: ClassVar[asyncio.Event]
+
+    @on(Say)
+    async def said(self, player: Player[PlayerData], say: Say) -> None:
+        await self.door.wait()
+        self.close()
+
+
+@in_virtual_time
+async def test_a_spectator_may_change_their_name_while_the_room_ends() -> None:
+    door = asyncio.Event()
+    async with theatre(type("Pause", (Pause,), {"kind": "stage", "door": door})) as play:
+        bob, watched = await play.watch("bob")
+        renamed: list[Renamed] = []
+        play.server.on(Renamed, renamed.append)
+        await play.seat.send(Say("the end"))
+        await a_moment()
+
+        renaming = asyncio.ensure_future(bob.rename("Robert"))
+        await a_moment()
+        door.set()
+
+        assert await renaming == "Robert"
+        await until(lambda: watched.left is not None and renamed)
+        assert play.session(bob).name == "Robert"
+
+
 @in_virtual_time
 async def test_what_a_spectator_sent_before_leaving_arrives() -> None:
     async with theatre() as play:
@@ -651,6 +731,34 @@ async def test_a_spectator_who_joins_hears_everything_once_first_there_then_here
         assert watched.left == SeatLeft(Reason.SEATED)
         assert (bob.room, bob.spectating) == (seat, None)
         assert play.room.story[1:] == ["spectate bob", "unspectate bob seated", "join bob here"]
+
+
+class Dawdling(Stage):
+    """Takes its time over what players say."""
+
+    door: ClassVar[asyncio.Event]
+
+    @on(Say)
+    async def said(self, player: Player[PlayerData], say: Say) -> None:
+        await self.door.wait()
+        self.broadcast(Said(say.text))
+
+
+@in_virtual_time
+async def test_what_a_spectator_sent_before_joining_arrives() -> None:
+    door = asyncio.Event()
+    async with theatre(type("Dawdling", (Dawdling,), {"kind": "stage", "door": door})) as play:
+        bob, watched = await play.watch("bob")
+        await play.seat.send(Say("slow"))
+        await a_moment()
+
+        await watched.send(Cheer("bravo"))
+        joining = asyncio.ensure_future(bob.join(play.seat.id))
+        await a_moment()
+        door.set()
+        await joining
+
+        assert await heard(play.seat, "bob sits") == ["ada sits", "slow", "Spectator bob: bravo", "bob sits"]
 
 
 @in_virtual_time
@@ -728,6 +836,26 @@ async def test_a_seat_that_there_is_not_is_refused(settings: dict[str, Any], wha
         refused = [each for each in play.seat.poll() if isinstance(each, MessageRefused)]
         assert [each.code for each in refused] == [code]
         assert bob.room is None
+
+
+@in_virtual_time
+async def test_a_spectator_whose_session_has_ended_is_given_no_seat_though_the_room_has_not_heard_of_it() -> None:
+    door = asyncio.Event()
+    async with theatre(type("Dawdling", (Dawdling,), {"kind": "stage", "door": door})) as play:
+        bob, _ = await play.watch("bob")
+        await play.seat.send(Say("slow"))
+        await play.seat.send(Do("raise_up", "bob"))
+        await a_moment()
+
+        await bob.close()
+        door.set()
+        await play.seat.flush()
+        await a_moment()
+
+        refused = [each for each in play.seat.poll() if isinstance(each, MessageRefused)]
+        assert [each.code for each in refused] == ["not_found"]
+        assert [player.id for player in play.room.players] == ["ada"]
+        assert play.room.story[-1] == "unspectate bob left"
 
 
 @in_virtual_time

@@ -69,6 +69,20 @@ async def test_a_timer_that_has_rung_in_the_middle_of_a_turn_can_still_be_cancel
     assert await texts_until(room, "safe") == ["safe"]
 
 
+@pytest.mark.parametrize("seconds", [float("nan"), float("inf"), -float("inf")])
+async def test_a_time_that_never_comes_is_refused(world: World, seconds: float) -> None:
+    server = await world.serve(chat())
+    room = await server.create_room("chat")
+    assert isinstance(room, Chat)
+
+    with pytest.raises(ValueError, match=r"after\(\) takes a number of seconds"):
+        room.after(seconds, room.announce, "never", name="never")
+    with pytest.raises(ValueError, match=r"every\(\) takes 0\.001 seconds or more"):
+        room.every(seconds, room.announce, "never", name="never")
+
+    assert room.remaining("never") is None
+
+
 async def test_a_timer_takes_a_method_of_its_own_room_only(world: World) -> None:
     server = await world.serve(chat())
     room, other = await server.create_room("chat"), await server.create_room("chat")

@@ -7,6 +7,7 @@ from random import Random
 from holdfast import Effect
 from tests.simulation.audit import Auditor
 from tests.simulation.checker import Checker
+from tests.simulation.game import NEVER
 
 Wish = tuple[str, str, int]
 """A room and an operation in it."""
@@ -28,6 +29,7 @@ class Cashier:
         room_id, process, n = effect.payload
         wish: Wish = (room_id, process, n)
         self._checker.note("pay", effect.key, *wish)
+        self._checker.expect("P9", process != NEVER, f"{wish} was to be paid, and its turn has failed")
         # Rooms in memory have no record that would say so.
         is_saved = room_id not in self._auditor.books or wish in self._auditor.wanted
         self._checker.expect("EFFECT", is_saved, f"{wish} was to be paid before it was saved")

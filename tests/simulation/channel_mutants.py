@@ -6,8 +6,8 @@ from typing import Any
 
 from holdfast.client.asks import Asks
 from holdfast.client.channels import Arrived, Channels
+from holdfast.client.inbox import RoomInbox
 from holdfast.client.protocol import ClientProtocol
-from holdfast.client.room import RoomInbox
 from holdfast.core.channel import Channel
 from holdfast.core.codec import JSON, MSGPACK
 from holdfast.core.messages import MessageAnswered, Untyped

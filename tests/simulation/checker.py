@@ -12,6 +12,8 @@ I9       everything that piles up stays under its limit
 I10      when the faults are over, everybody is back and everything is answered
 P3       a session ends, and begins anew, only for a cause, and says which
 P6       a room takes one turn at a time; a seat's hooks come in their order
+P8       who handles a message has what the room shared at the end of its turn (see `mirrors`), and nothing of others
+P9       a turn of a transactional room that fails has changed nothing, and nobody hears of it
 TIMER    a timer rings once, whatever happens in between; a repeated call is made at most once in each period
 EFFECT   what a room wants done outside is done once, after it was saved
 DICE     chance goes on where it was
@@ -23,7 +25,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 from math import inf
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from tests.simulation.mirrors import Image
 
 
 class Op(NamedTuple):
@@ -105,11 +110,14 @@ class Checker:
         """How often an older copy of the store was restored."""
         self.ages: dict[str, list[float]] = {}
         """And how old the states were that it came back with, each time."""
+        self.images: dict[int, Image] = {}
+        """What rooms shared at the end of each turn."""
         self._sent: dict[Op, Sent] = {}
         self._applied: dict[Op, str] = {}
         self._forbidden: dict[Op, str] = {}
         self._seats: dict[int, Seat] = {}
         self._welcomed_at: dict[str, float] = {}
+        self._cries: dict[tuple[str, int, int], Callable[[], bool]] = {}
         self._fences: dict[str, tuple[float, float]] = {}
 
     def note(self, *what: object) -> None:
@@ -178,6 +186,14 @@ class Checker:
     def refused(self, op: Op) -> None:
         """The room said no."""
         self.expect("I4", self._sent[op].is_refused, f"{op} was refused, but nobody meant to")
+
+    def cried(self, session: str, life: int, number: int, is_lost: Callable[[], bool]) -> None:
+        """A server spoke to a session of its own, which another server may take over before the word is saved."""
+        self._cries[session, life, number] = is_lost
+
+    def unheard(self, session: str, life: int, numbers: Iterable[int]) -> list[int]:
+        """Which of these were said to a session that stayed where it was."""
+        return [n for n in numbers if (is_lost := self._cries.get((session, life, n))) is not None and not is_lost()]
 
     def welcomed(self, process: str) -> None:
         """The server knows this process."""

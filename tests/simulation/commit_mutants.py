@@ -14,9 +14,8 @@ from holdfast.server.durability.committer import Committer, PendingBatch
 from holdfast.server.durability.gate import GatedOutlet
 from holdfast.server.durability.room_writer import RoomWriter
 from holdfast.server.rooms.delivery import Delivery
-from holdfast.server.rooms.effects import Outbox, effect_record
+from holdfast.server.rooms.effects import Outbox, RoomEffects, effect_record
 from holdfast.server.rooms.outlet import ChannelOutlet
-from holdfast.server.rooms.runner import RoomRunner
 from holdfast.server.rooms.turns import Turns
 from holdfast.stores import Store, Unavailable
 from holdfast.stores.memory import MemoryData
@@ -44,11 +43,11 @@ def an_acknowledgement_does_not_wait_for_its_commit() -> Iterator[None]:
 
 @durable_mutant
 def a_message_does_not_wait_for_its_commit() -> Iterator[None]:
-    def _push(outlet: GatedOutlet, name: str, body: bytes) -> None:
-        ChannelOutlet._push(outlet, name, body)
+    def push(outlet: GatedOutlet, name: str, body: bytes) -> None:
+        ChannelOutlet.push(outlet, name, body)
         outlet.applied(outlet._applied)
 
-    with patched(GatedOutlet, _push=_push):
+    with patched(GatedOutlet, push=push):
         yield
 
 
@@ -57,7 +56,7 @@ def an_answer_does_not_wait_for_its_commit() -> Iterator[None]:
     def _answered(delivery: Delivery, error: Any, result: Any, seat: Any, outlet: Any, *rest: Any) -> None:
         if error is None and isinstance(outlet, GatedOutlet):
             seq, name, _ = rest
-            ChannelOutlet._push(outlet, MessageAnswered.wire_name, outlet._codec.encode(answer_to(seq, name, result)))
+            ChannelOutlet.push(outlet, MessageAnswered.wire_name, outlet._codec.encode(answer_to(seq, name, result)))
             delivery._applied(None, None, seat, outlet, *rest)
         else:
             right(delivery, error, result, seat, outlet, *rest)
@@ -224,11 +223,11 @@ def a_room_is_saved_in_the_middle_of_a_turn() -> Iterator[None]:
 
 @durable_mutant
 def an_effect_does_not_wait_for_its_commit() -> Iterator[None]:
-    def effect(runner: RoomRunner, name: str, payload: Any) -> None:
+    def want(effects: RoomEffects, name: str, payload: Any) -> None:
         key = f"effect/{payload}"
-        runner._services.outbox.start(key, effect_record(name, payload, runner.room.id), None)
+        effects._outbox.start(key, effect_record(name, payload, effects._context.room_id), None)
 
-    with patched(RoomRunner, effect=effect):
+    with patched(RoomEffects, want=want):
         yield
 
 

@@ -17,12 +17,18 @@ from msgspec import Struct, field
 
 from holdfast import Parts, Player, PlayerData, Reason, Refused, Room, RoomAgent, Session, Spectator, on
 from holdfast.server.rooms.splitmix64 import SplitMix64
+from holdfast.state import Hidden
 from tests.simulation.checker import Checker, Op
+from tests.simulation.mirrors import image_of
 from tests.simulation.options import Options
-from tests.simulation.view import Append, Done, Entered, Letter, Note, Shown, Told, View
+from tests.simulation.sketch import Pencil, Pocket, Sketch, own_word
+from tests.simulation.view import IN_VAIN, Append, Done, Entered, Letter, Note, Shown, Told, View
+from tests.state.follow import plain
 
 OWN = Op("", 0)
 """What a room writes down by itself."""
+NEVER = "never"
+"""The process of what was done in a turn that failed."""
 
 # A timer rings while the server is up, or in a later life.
 DELAYS_S = (0.2, 1.5, 6.0)
@@ -34,6 +40,9 @@ BELL_S = 0.7
 SCRIBE = "scribe"
 NOTED = 3
 NAPS = 0.02
+# The part of the ticks that say nothing, and of the players that a turn changes.
+SILENT = 0.5
+DRAWN = 0.3
 NAP_S = 3.0
 CHIMES = 4
 
@@ -48,6 +57,7 @@ class Mark(PlayerData):
 
     seat: int = 0
     told: int = 0
+    pocket: Pocket = field(default_factory=Pocket)
 
 
 class Entry(Struct, array_like=True, frozen=True):
@@ -83,9 +93,9 @@ class Bell(Struct):
 class Board(Struct):
     """The state of a room."""
 
-    dice: int = 0
+    dice: Hidden[int] = 0
     """Where the room's dice began."""
-    log: list[Entry] = []
+    log: Hidden[list[Entry]] = []
     armed: dict[str, float] = {}
     """The timers that have not rung yet, and when they are due."""
     bells: dict[str, Bell] = {}
@@ -96,10 +106,13 @@ class Board(Struct):
     """The number of everybody's seat."""
     watchers: dict[str, int] = {}
     """The number of every spectator's place."""
-    counts: Parts[int] = field(default_factory=Parts)
+    counts: Hidden[Parts[int]] = field(default_factory=Parts)
     """How often everybody wrote."""
     letters: dict[str, int] = {}
     """How many letters were sent to each session."""
+    turn: int = 0
+    """The number of the last turn."""
+    sketch: Sketch = field(default_factory=Sketch)
 
 
 class Game:
@@ -109,6 +122,8 @@ class Game:
         self.checker = checker
         self.options = options
         self.numbers = count(1)
+        self.turns = count(1)
+        self.pencil = Pencil(Random(f"{options.seed}/sketches"))
         self.pace = Random(f"{options.seed}/pace")
         self.naps = Random(f"{options.seed}/naps")
         self.is_quiet = False
@@ -157,14 +172,24 @@ class Ledger(Room[Mark]):
     # Whether hooks come the moment that something happens, with no turns to wait for.
     is_prompt: ClassVar[bool] = True
     is_in_turn = False
+    # In a transactional room: whether a turn has begun, or the last one has failed, and how all was before it.
+    is_begun = has_failed = False
+    before: tuple[Any, ...] | None = None
     # How often the agent was shown the state because it had missed something, in this life of the room.
     agent_resyncs = 0
     # Those who were given a seat while they were away, and have not had their `on_join`.
     promoted_away: list[Player[Mark]]
+    # The last of each name that has had a seat, also if they have left it.
+    known: dict[str, Player[Mark]]
 
     @property
     def checker(self) -> Checker:
         return self.game.checker
+
+    @property
+    def busy_s(self) -> float:
+        """For how long its own code has kept the room busy until now."""
+        return 0.0
 
     @property
     def is_ghost(self) -> bool:
@@ -178,10 +203,13 @@ class Ledger(Room[Mark]):
             self.game.strays.add(self.id)
         self.state = Board(dice=self.random.position if isinstance(self.random, SplitMix64) else 0)
         self.promoted_away = []
-        self.open_agent(SCRIBE, self.read_along)
+        self.known = {}
+        with self.turn():
+            self.open_agent(SCRIBE, self.read_along)
 
     def on_recover(self) -> Any:
         self.promoted_away = []
+        self.known = {player.id: player for player in self.players}
         with self.turn():
             self.check_recovered()
             self.open_agent(SCRIBE, self.read_along)
@@ -248,8 +276,11 @@ class Ledger(Room[Mark]):
             self.checker.expect("P3", is_cause, f"{player.id} lost a seat by a drop, and the room is soft")
 
     def on_tick(self, dt_s: float) -> Any:
+        if self.game.is_quiet:
+            return
         with self.turn():
-            if not self.game.is_quiet:
+            # Some say nothing: what they have changed may wait.
+            if not self.shares or self.game.pace.random() >= SILENT:
                 self.enter(self.write(OWN, "", "tick"), OWN, "")
 
     def on_destroy(self) -> Any:
@@ -296,6 +327,8 @@ class Ledger(Room[Mark]):
     def answer(self, player: Player[Mark] | Spectator, message: Append) -> Done:
         op = Op(message.process, message.n)
         if message.is_refused:
+            if self.transactional:
+                self.do_in_vain(player)
             raise Refused(f"{op.process} {op.n}")
         at = self.write(op, player.id, message.wish)
         if isinstance(player, Spectator):
@@ -309,6 +342,47 @@ class Ledger(Room[Mark]):
         self.post(player, op, at)
         return Done(self.id, at, *op)
 
+    def do_in_vain(self, player: Player[Mark] | Spectator) -> None:
+        """Do something of everything: the turn is about to fail, and nobody may ever hear of it."""
+        self.checker.count("turns undone")
+        state, op = self.state, Op(NEVER, 1)
+        state.log.append(Entry(*op, player.id, "", self.random.getrandbits(32)))
+        state.counts[player.id] = state.counts.get(player.id, 0) + 1
+        state.sketch = Sketch()
+        state.armed[NEVER] = 0.0
+        self.after(DELAYS_S[0], self.ring, NEVER)
+        for name in BELLS:
+            self.cancel(name)
+            state.bells[name] = Bell(NEVER, 0.0)
+        self.every(BELL_S, self.chime, BELLS[0], NEVER, name=BELLS[0])
+        if self.game.options.store is not None:
+            self.effect("pay", [self.id, *op])
+        self.properties["vain"] = True
+        player.send(Told(IN_VAIN, self.id, IN_VAIN, *op, state.turn))
+        self.broadcast(Entered(IN_VAIN, *op, "", state.turn))
+        self.group(EVERYBODY).send(Entered(IN_VAIN, *op, "", state.turn))
+        player.session.send(Letter(IN_VAIN, self.id, IN_VAIN, *op))
+        for other in self.players:
+            other.data.told += 1
+            self.game.pencil.draw(other.data.pocket)
+        if isinstance(player, Player) and player in self.players:
+            self.own(player, "thing 0")
+            state.owners["thing 0"] = player.id
+            self.change_team(player, TEAMS[0])
+            player.kick("in vain")
+        elif isinstance(player, Spectator):
+            with suppress(Refused):
+                self.promote(player)
+
+    def as_it_is(self) -> tuple[Any, ...]:
+        """What a failed turn leaves as it was."""
+        board = {name: getattr(self.state, name) for name in self.state.__struct_fields__}
+        state = plain({**board, "counts": dict(self.state.counts)})
+        marks = {player.id: plain(player.data) for player in self.players}
+        bells = [name for name in BELLS if self.remaining(name) is not None]
+        owners = {thing: owner.id if (owner := self.owner_of(thing)) else "" for thing in self.state.owners}
+        return state, self.random.getstate(), dict(self.properties), bells, owners, marks, teams_of(self)
+
     def raise_up(self, spectator: Spectator) -> None:
         """Give a spectator a seat, if there is one; they may be away by now."""
         is_away = not spectator.connected
@@ -321,7 +395,7 @@ class Ledger(Room[Mark]):
 
     def post(self, player: Player[Mark], op: Op, at: int) -> None:
         """Send letters of some entries: to the session of the player, and to one of any other, wherever it is."""
-        if self.is_ghost or self.life is not self.game.life:
+        if self.is_ghost or self.life is not self.game.life or self.game.options.has_robberies:
             return
         sessions = [player.session] if op.n % 3 == 0 else []
         others = self.game.sessions() if op.n % 4 == 0 else []
@@ -404,7 +478,7 @@ class Ledger(Room[Mark]):
         self.state.teams = teams_of(self)
 
     def enter(self, at: int, op: Op, ballast: str) -> None:
-        entered = Entered(at, op.process, op.n, ballast)
+        entered = Entered(at, op.process, op.n, ballast, self.state.turn)
         if at % 2:
             self.broadcast(entered)
         else:
@@ -415,14 +489,14 @@ class Ledger(Room[Mark]):
 
     def tell(self, player: Player[Mark], op: Op, at: int | None = None) -> None:
         next_at = len(self.state.log) if at is None else at
-        player.send(Told(player.data.told, self.id, next_at, op.process, op.n))
+        player.send(Told(player.data.told, self.id, next_at, op.process, op.n, self.state.turn))
         player.data.told += 1
 
     def show(self, player: Player[Mark]) -> None:
-        player.send(Shown(self.id, len(self.state.log), player.data.told))
+        player.send(Shown(self.id, len(self.state.log), player.data.told, self.state.turn))
 
     def show_all(self, spectator: Spectator) -> None:
-        spectator.send(Shown(self.id, len(self.state.log), 0))
+        spectator.send(Shown(self.id, len(self.state.log), 0, self.state.turn))
 
     def heard_of_spectator(self, spectator: Spectator, name: str, reason: str = "") -> None:
         if not self.is_ghost:
@@ -430,8 +504,11 @@ class Ledger(Room[Mark]):
             self.checker.hook(name, spectator.id, self.state.watchers[spectator.id])
 
     def heard_of(self, player: Player[Mark], name: str, reason: str = "") -> None:
+        if name == "on_join":
+            self.known[player.id] = player
         if not player.data.seat:
             player.data.seat = next(self.game.numbers)
+            player.data.pocket.own_word = own_word(player.id)
         grace_s = self.grace_s if self.is_prompt else 0.0
         if not self.is_ghost:
             self.checker.hook(name, player.id, player.data.seat, reason=reason, grace_s=grace_s)
@@ -465,24 +542,80 @@ class Ledger(Room[Mark]):
     def turn(self) -> Iterator[None]:
         self.checker.expect("P6", not self.is_in_turn, f"two turns of {self.id} at once")
         self.is_in_turn = True
+        self.look_around()
+        self.state.turn = next(self.game.turns)
         try:
             yield
+        except Refused:
+            self.has_failed = self.transactional
+            raise
         finally:
             self.is_in_turn = False
+            self.is_begun = False
+            if self.has_failed:
+                # There is no such turn.
+                self.draw()
+            elif self.shares:
+                self.draw()
+                self.checker.images[self.state.turn] = image_of(self, self.known.values())
+
+    def look_around(self) -> None:
+        """A turn begins. Note who has come or gone since the last one, and that one that failed never was."""
+        if self.transactional and not self.is_begun:
+            self.is_begun = True
+            before, self.before = self.before, self.as_it_is()
+            if self.has_failed and before is not None:
+                self.check_undone(before, self.before)
+            self.has_failed = False
+        image = self.checker.images.get(self.state.turn)
+        if image is not None:
+            image.present.add(frozenset(player.id for player in self.players))
+
+    def check_undone(self, before: tuple[Any, ...], after: tuple[Any, ...]) -> None:
+        """Between the two there was only a turn that has failed, and players may have come and gone."""
+        names = ("state", "random", "properties", "bells", "owners", "data", "teams")
+        others = {name: (was, now) for name, was, now in zip(names, before, after, strict=True) if was != now}
+        if (was_there := others.get("data")) is not None and was_there[0].keys() != was_there[1].keys():
+            # What they owned is nobody's, or another's, and they are in no group any more.
+            del others["data"]
+            others.pop("owners", None)
+            others.pop("teams", None)
+        self.checker.expect("P9", not others, f"a failed turn of {self.id} has left something: {others}")
+
+    def fresh(self) -> Mark:
+        """What somebody has who takes a seat."""
+        return Mark()
+
+    def draw(self) -> None:
+        """Change something of what is shared."""
+        if self.game.is_quiet:
+            return
+        self.game.pencil.draw(self.state.sketch)
+        for player in self.players:
+            if self.game.pencil.random.random() < DRAWN:
+                self.game.pencil.draw(player.data.pocket)
 
 
 class SlowLedger(Ledger):
     """The same with `async def` everywhere: other things happen in the middle of its turns."""
 
     is_prompt = False
+    # Turns follow each other without a pause since the one time, and the last of them ended at the other.
+    busy_since = busy_until = 0.0
+
+    @property
+    def busy_s(self) -> float:
+        now = asyncio.get_running_loop().time()
+        return now - self.busy_since if now <= self.busy_until else 0.0
 
     def on_recover(self) -> Any:
         # What came back is looked at before anything else can happen to it.
         super().on_recover()
-        return self.linger()
+        return self.wait()
 
     async def admit(self, player: Player[Mark]) -> None:
-        await self.linger()
+        # Beside the turns.
+        await asyncio.sleep(self.pause_s())
 
     async def on_join(self, player: Player[Mark]) -> None:
         await self.linger()
@@ -536,7 +669,24 @@ class SlowLedger(Ledger):
             self.chimed(name, number, now)
 
     async def linger(self) -> None:
-        await asyncio.sleep(self.game.pace.random() * self.game.options.handler_s)
+        self.look_around()
+        if self.shares:
+            # What a turn has changed is seen at its end, not when it waits.
+            self.draw()
+        await self.wait()
+
+    async def wait(self) -> None:
+        now = asyncio.get_running_loop().time
+        if now() > self.busy_until:
+            self.busy_since = now()
+        self.busy_until = inf
+        try:
+            await asyncio.sleep(self.pause_s())
+        finally:
+            self.busy_until = now()
+
+    def pause_s(self) -> float:
+        return self.game.pace.random() * self.game.options.handler_s
 
 
 def teams_of(room: Room[Any]) -> dict[str, list[str]]:
@@ -559,6 +709,17 @@ def rooms(game: Game, life: Life) -> list[type[Ledger]]:
         # A store that refuses makes rooms stand still: nothing is prompt then.
         shared |= {"checkpoint_s": options.store.checkpoint_s, "is_prompt": False}
     return [
-        type(name, (base,), {**shared, "disconnect": disconnect, "durability": options.durability[number]})
+        type(
+            name,
+            (base,),
+            {
+                **shared,
+                "disconnect": disconnect,
+                "durability": options.durability[number],
+                "shares": ("state", "players") if options.shares[number] else (),
+                "sync_hz": options.sync_hz,
+                "transactional": options.transactional[number],
+            },
+        )
         for number, (name, base, disconnect) in enumerate(KINDS)
     ]

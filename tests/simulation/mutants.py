@@ -8,14 +8,17 @@ from tests.simulation import (
     mail_mutants,
     recovery_mutants,
     session_mutants,
+    sharing_mutants,
     spectator_mutants,
+    transaction_mutants,
 )
-from tests.simulation.planting import DURABLE_MUTANTS, LINK_MUTANTS, MUTANTS, ROLLBACK_MUTANTS, Mutant
+from tests.simulation.planting import DURABLE_MUTANTS, LINK_MUTANTS, MUTANTS, ROBBERY_MUTANTS, ROLLBACK_MUTANTS, Mutant
 
 __all__ = [
     "DURABLE_MUTANTS",
     "LINK_MUTANTS",
     "MUTANTS",
+    "ROBBERY_MUTANTS",
     "ROLLBACK_MUTANTS",
     "Mutant",
     "agent_mutants",
@@ -25,5 +28,7 @@ __all__ = [
     "mail_mutants",
     "recovery_mutants",
     "session_mutants",
+    "sharing_mutants",
     "spectator_mutants",
+    "transaction_mutants",
 ]

@@ -13,6 +13,10 @@ from holdfast.core.room import Durability
 from holdfast.testing import generous
 
 STEPS = 30
+# The part of the kinds of rooms that share their state.
+SHARED = 0.6
+# The part of them whose failed turns are undone.
+TRANSACTIONAL = 0.4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -28,6 +32,9 @@ class StoreOptions:
     recovery: Literal["eager", "lazy"]
     # Whether older copies of the store are restored.
     has_rollbacks: bool
+    # Whether servers fall as soon as a player has used up a token, which somebody else then presents. Nothing is sent
+    # to sessions there: each such message would save the session, and with it that the token is used up.
+    has_robberies: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,11 +58,31 @@ class Options:
     # Of each kind of rooms.
     durability: tuple[Durability, Durability, Durability, Durability] = ("memory", "memory", "memory", "memory")
     store: StoreOptions | None = None
+    # Whether they share their state, and how often without a message; 0: after each turn.
+    shares: tuple[bool, bool, bool, bool] = (False, False, False, False)
+    sync_hz: float = 0
+    # Whether their turns never happened if they fail.
+    transactional: tuple[bool, bool, bool, bool] = (False, False, False, False)
+
+    @property
+    def has_robberies(self) -> bool:
+        return self.store is not None and self.store.has_robberies
+
+    @property
+    def reads_slowly(self) -> bool:
+        """Whether the server hears less than everybody acknowledges together, if all rooms tick."""
+        return self.limits.bytes_burst == 1
 
     @classmethod
     def drawn(cls, seed: int, steps: int = STEPS) -> "Options":
         """The world of this seed."""
-        options = cls._drawn(seed, steps)
+        random = Random(f"{seed}/shares")
+        first, second, third, fourth = (random.random() < SHARED for _ in range(4))
+        shares = (first, second, third, fourth)
+        sync_hz = random.choice([0, 0, 1.5])
+        first, second, third, fourth = (random.random() < TRANSACTIONAL for _ in range(4))
+        transactional = (first, second, third, fourth)
+        options = replace(cls._drawn(seed, steps), shares=shares, sync_hz=sync_hz, transactional=transactional)
         return options.with_store() if seed % 2 else options
 
     def with_store(self) -> "Options":
@@ -107,7 +134,8 @@ class Options:
                     handshake_s=1.5,
                     hello_s=1.5,
                     auth_s=2.0,
-                    close_s=0.5,
+                    # Less or more than the last turns of a slow room take: the present one, and one for each seat.
+                    close_s=Random(f"{seed}/close").choice([0.5, 2.0]),
                     window_messages_max=window,
                     window_bytes_max=random.choice([2 * KIB, 256 * KIB]),
                     kept_messages_max=2 * window + random.choice([0, 32]),

@@ -16,6 +16,8 @@ DURABLE_MUTANTS: dict[str, Mutant] = {}
 """Those that show only in worlds with a store."""
 ROLLBACK_MUTANTS: dict[str, Mutant] = {}
 """Those that show only in worlds whose store goes back in time."""
+ROBBERY_MUTANTS: dict[str, Mutant] = {}
+"""Those that show only in worlds whose players are robbed of their used tokens."""
 LINK_MUTANTS: dict[str, Mutant] = {}
 """Those that show only on links that never heal."""
 
@@ -41,6 +43,12 @@ def link_mutant(plant: Plant) -> Plant:
 def rollback_mutant(plant: Plant) -> Plant:
     """Register a planted bug of a store that went back in time."""
     ROLLBACK_MUTANTS[plant.__name__] = contextmanager(plant)
+    return plant
+
+
+def robbery_mutant(plant: Plant) -> Plant:
+    """Register a planted bug of tokens that are used up."""
+    ROBBERY_MUTANTS[plant.__name__] = contextmanager(plant)
     return plant
 
 

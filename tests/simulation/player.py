@@ -164,6 +164,7 @@ class Actor:
         if sitting is not None:
             self._unflushed.clear()
             await sitting.room.leave()
+            sitting.has_left = True
 
     async def crash(self, process: Process) -> None:
         """The program dies, and starts again from what it had saved."""

@@ -9,6 +9,7 @@ from holdfast.stores import Broken, StoreError, Unavailable, Unknown
 from holdfast.testing import Crashed
 
 if TYPE_CHECKING:
+    from tests.simulation.player import Actor
     from tests.simulation.world import MortalServer, World
 
 # As soon as a store saves again, rooms go on.
@@ -39,6 +40,8 @@ class Power:
         }
         if self.options.has_rollbacks:
             self._faults["store rolled back"] = (self._roll_back, 8)
+        if self.options.has_robberies:
+            self._faults["robbery"] = (self._rob, 40)
 
     async def run(self) -> None:
         """Go on until cancelled."""
@@ -84,6 +87,16 @@ class Power:
             self.world.server.crash(silently=self.random.random() < 0.3)
             self.world.restore(backup)
             await self._begin_again()
+
+    async def _rob(self) -> None:
+        """The server falls just after a token was used up, before anything else is saved of that session."""
+        robbed: list[Actor] = []
+        while not robbed:
+            await asyncio.sleep(0.001)
+            robbed = [actor for actor in self.world.actors if actor.process is not None and actor.process.retired]
+        self.world.server.crash()
+        self.world.start(robbed[0].rob())
+        await self._begin_again()
 
     async def _stop(self) -> None:
         self.world.fell(self.world.server, is_orderly=True)

@@ -21,7 +21,8 @@ from holdfast import (
 )
 from tests.saved_sessions import storage_of, suspended
 from tests.simulation.checker import Op, Stream
-from tests.simulation.view import MESSAGES, Append, Done, Mail, View
+from tests.simulation.mirrors import Looker
+from tests.simulation.view import MESSAGES, Append, Done, Entered, Mail, Shown, Told, View
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -58,6 +59,10 @@ class Sitting:
     is_over: bool = False
     # How often its stream had begun anew when we last came back.
     generation: int = 1
+    # Whether we have left: what was not read is dropped, also if the next process hears of the seat once more.
+    has_left: bool = False
+    # In a room that shares its state.
+    looker: Looker | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,6 +89,7 @@ class Process:
         self.sitting: Sitting | None = None
         self.pause_s = 0.0
         self.is_dead = False
+        self._is_suspending = False
         self._has_ended = False
         self.excuses: set[str] = set()
         """Reasons for which this session may end, because the simulation did something that must end it."""
@@ -143,7 +149,9 @@ class Process:
         self.checker.note(self.label, "is", session.id)
         self._resumed(session.outcome)
         self._mail_reader = self.world.start(self._read_mail(session))
-        self.sit()
+        if self.sit() is None:
+            # The seat was lost while nobody was there to hear of it.
+            self.world.seats.pop(session.id, None)
 
     async def _read_mail(self, session: ClientSession) -> None:
         try:
@@ -158,7 +166,7 @@ class Process:
     def _deal_with_mail(self) -> None:
         message, self._mail_in_hand = self._mail_in_hand, None
         if message is not None:
-            self.mail.heard(message, self.checker)
+            self.mail.heard(message, self.session.id, self.checker)
 
     def ended(self, error: SessionEnded) -> None:
         """The session is over: there must be a cause."""
@@ -218,6 +226,7 @@ class Process:
             self._mail_reader.cancel()
             self._deal_with_mail()
         memory = self.remember()
+        self._is_suspending = True
         state = await suspended(self.session)
         self.kill(silently=False)
         return replace(memory, state=state, is_away_since=self.world.now())
@@ -239,17 +248,23 @@ class Process:
                 is_saved = self.world.durability[room.kind] != "memory"
                 view = View(self.label, has_past=bool(self.memory), room=room.id, is_saved=is_saved)
                 view.is_spectator = room.is_spectator
+                # An earlier process has read of a seat that it did not have any more when it wrote to its disk.
+                view.is_blind = not room.received
                 stream = Stream(self.player)
             self._rewinds = self.checker.rewinds.get(room.id, 0)
             self.checker.note(self.label, "sits on", room.channel, "in", room.id, "known" if saved else "new")
             self.world.seats[self.session.id] = view
-            channel = self.session.protocol.channels.get(room.channel)
-            generation = channel.generation if channel is not None else 1
-            self.sitting = Sitting(key, room, view, stream, generation=generation)
+            self.sitting = Sitting(key, room, view, stream, generation=self._generation(room))
+            if room.kind in self.world.sharing:
+                self.sitting.looker = Looker(self.label, room, self.player, self.checker, may_be_lost=view.has_past)
             self.sitting.reader = self.world.start(self._read(self.sitting))
         if self.sitting is not None and (self.sitting.is_over or self.sitting.room.left is not None):
             return None
         return self.sitting
+
+    def _generation(self, room: ClientRoom) -> int:
+        channel = self.session.protocol.channels.get(room.channel)
+        return channel.generation if channel is not None else 1
 
     def _room(self) -> ClientRoom | None:
         return self.session.room
@@ -278,8 +293,14 @@ class Process:
             while True:
                 self._deal_with(sitting)
                 sitting.in_hand = await sitting.room.receive()
+                self._look(sitting, "with a message")
                 if self.pause_s:
+                    generation = self._generation(sitting.room)
                     await asyncio.sleep(self.pause_s)
+                    # Whoever suspends a session counts what was read as dealt with.
+                    is_over = self.is_dead or self._is_suspending
+                    if generation == self._generation(sitting.room) and not is_over:
+                        self._look(sitting, "still with a message")
         except NotSeated as error:
             self.checker.note(self.label, "left", error)
         except SessionEnded as error:
@@ -288,6 +309,14 @@ class Process:
             sitting.is_over = True
             if not self.is_dead and self.world.seats.get(sitting.key[0]) is sitting.view:
                 del self.world.seats[sitting.key[0]]
+
+    def _look(self, sitting: Sitting, when: str) -> None:
+        """Whether the state is that of the turn whose message we have."""
+        message = sitting.in_hand
+        if sitting.looker is None or sitting.is_over:
+            return
+        if isinstance(message, Entered | Told | Shown):
+            sitting.looker.look(message.turn, when)
 
     def _deal_with(self, sitting: Sitting) -> None:
         if isinstance(sitting.in_hand, Resynced) and not sitting.view.has_past:
@@ -320,12 +349,14 @@ class Process:
             return None
         self._ops += 1
         op = Op(self.label, self._ops)
-        room = sitting.room
+        room, is_full = sitting.room, self.session.protocol.is_full
         try:
             # What is sent later must not be first.
-            while self.session.protocol.is_full(room.channel):  # noqa: ASYNC110 - costs nothing in virtual time
+            while not self._has_ended and is_full(room.channel):  # noqa: ASYNC110 - costs nothing in virtual time
                 await asyncio.sleep(0.01)
         except NotSeated:
+            return None
+        if self._has_ended:
             return None
         sent = room.sent
         work = self._ask(room, op, Append(op.process, op.n, is_refused, "x" * ballast, wish))
@@ -387,7 +418,7 @@ class Process:
     def remember(self) -> Memory:
         """Write to disk."""
         sittings = dict(self._saved)
-        if self.sitting is not None and not self.sitting.is_over:
+        if self.sitting is not None and not self.sitting.is_over and not self.sitting.has_left:
             stream = self.sitting.stream
             sittings[self.sitting.key] = (self.sitting.view.copy(), stream, len(stream.ops))
         self.memory = Memory(
@@ -424,7 +455,8 @@ class Process:
         # Not only the messages to the session itself.
         is_restarted = self.sitting is not None and self._restarted(self.sitting)
         if outcome.kind == "reset" or outcome.reason == "rolled_back":
-            # The messages to this session are others, or there may be fewer than were read.
+            # The messages to this session are others, or there may be fewer than were read; in hand is one of before.
+            self._deal_with_mail()
             self.mail.lost()
         # A server that was replaced and does not know it welcomes whom the present one knows nothing of.
         self._may_be_forgotten = self.dialer.link.server is not self.world.server.machine

@@ -18,7 +18,7 @@ from holdfast.server.durability.room_writer import RoomWriter
 from holdfast.server.rooms import timers
 from holdfast.server.rooms.runner import RoomRunner
 from holdfast.server.rooms.timers import RoomTimers
-from tests.simulation.planting import durable_mutant, patched, rollback_mutant
+from tests.simulation.planting import durable_mutant, patched, robbery_mutant, rollback_mutant
 
 
 @durable_mutant
@@ -32,14 +32,14 @@ def timers_are_not_saved() -> Iterator[None]:
 
 @durable_mutant
 def a_timer_that_has_rung_is_still_saved() -> Iterator[None]:
-    def add(owner: RoomTimers, *arguments: Any, **options: Any) -> Any:
+    def restore(owner: RoomTimers, *arguments: Any, **options: Any) -> Any:
         timer = right(owner, *arguments, **options)
         every.setdefault(owner, []).append(timer)
         return timer
 
     every: dict[RoomTimers, list[Any]] = {}
-    right = RoomTimers.add
-    with patched(RoomTimers, add=add, pending=property(lambda owner: every.get(owner, []))):
+    right = RoomTimers.restore
+    with patched(RoomTimers, restore=restore, pending=property(lambda owner: every.get(owner, []))):
         yield
 
 
@@ -186,7 +186,7 @@ def a_rewound_room_is_resumed_as_if_nothing_was_lost() -> Iterator[None]:
         yield
 
 
-@durable_mutant
+@robbery_mutant
 def a_used_token_is_good_again_after_a_crash() -> Iterator[None]:
     def confirm(tokens: ResumeTokens) -> bool:
         right(tokens)

@@ -2,6 +2,7 @@
 
 I6       a message, an acknowledgement, a seat or a token of what is saved with every commit is in the store by then
 I1       and the message is, byte for byte, the one that was saved under its number
+P8       nothing of what nobody may see is in any payload
 """
 
 import hashlib
@@ -16,6 +17,9 @@ from holdfast.transports.memory import MemoryTransport
 from tests.simulation.audit import Auditor
 from tests.simulation.checker import Checker
 from tests.simulation.options import Options
+from tests.simulation.sketch import SEALED
+
+_SEALED = SEALED.encode()
 
 
 @dataclass(slots=True)
@@ -128,13 +132,19 @@ class Tap:
 class TappedNetwork(Network):
     """A network whose servers are listened to."""
 
-    def __init__(self, options: Options, random: Random) -> None:
+    def __init__(self, options: Options, random: Random, checker: Checker) -> None:
         super().__init__(random, latency_s=options.latency_s, jitter_s=options.jitter_s)
+        self._checker = checker
         self.tap: Tap | None = None
 
     def fate(self, sender: MemoryTransport, payload: bytes) -> float | None:
         """See `Network`."""
         link = self.link(sender.wire)
-        if payload and self.tap is not None and sender is link.end("server"):
-            self.tap.leaving(link, CODECS[sender.subprotocol.name].from_server(payload))
+        if payload and sender is link.end("server"):
+            self._check_secrets(payload)
+            if self.tap is not None:
+                self.tap.leaving(link, CODECS[sender.subprotocol.name].from_server(payload))
         return super().fate(sender, payload)
+
+    def _check_secrets(self, payload: bytes) -> None:
+        self._checker.expect("P8", _SEALED not in payload, "what nobody may see has left the server")

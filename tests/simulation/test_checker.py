@@ -6,7 +6,7 @@ import pytest
 
 from holdfast import Message, MessageRefused, Resynced
 from tests.simulation.checker import Checker, Op, Stream
-from tests.simulation.view import Entered, Shown, Told, View
+from tests.simulation.view import Cry, Entered, Mail, Shown, Told, View
 
 
 def op(n: int) -> Op:
@@ -195,3 +195,28 @@ def test_equal_histories_have_equal_digests() -> None:
 
     assert first.checker.digest == second.checker.digest
     assert first.checker.digest != third.checker.digest
+
+
+@pytest.mark.parametrize(
+    ("cried", "moved", "heard", "broken"),
+    [
+        ([1, 2, 3], False, [1, 2, 3], []),
+        ([1, 2, 3], False, [1, 3], ["I1"]),
+        ([1, 2, 3], True, [1, 3], []),
+        ([1, 3], False, [1, 3], []),
+        ([1, 2], False, [1, 1], ["I1"]),
+        ([1, 2], True, [2, 1], ["I1"]),
+    ],
+    ids=["whole", "a gap", "lost to another server", "not on the node", "twice", "out of order"],
+)
+def test_what_a_server_says_to_a_session_that_stays_there_arrives_once_and_in_order(
+    story: Story, cried: list[int], moved: bool, heard: list[int], broken: list[str]
+) -> None:
+    mail = Mail("ada#1")
+    for number in cried:
+        story.checker.cried("session", 0, number, lambda: moved)
+
+    for number in heard:
+        mail.heard(Cry(0, number), "session", story.checker)
+
+    assert story.broken == broken

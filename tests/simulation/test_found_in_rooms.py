@@ -5,7 +5,7 @@ import asyncio
 import pytest
 from msgspec import Raw
 
-from holdfast import Auth, Limits, NotSeated, Player, PlayerData, Room
+from holdfast import Auth, Limits, NotSeated, Player, PlayerData, Reason, Resynced, Room, Spectator, on
 from holdfast.core.codec import MSGPACK
 from holdfast.schemas.frames import Hello, Request, Welcome
 from holdfast.server.server import SUBPROTOCOLS
@@ -147,3 +147,51 @@ async def test_what_a_session_has_waiting_does_not_count_against_the_one_that_ta
         await a_moment()
 
         assert (ada.drops, server.counters.protocol_errors) == (0, 0)
+
+
+@pytest.mark.parametrize("is_spectator", [False, True])
+@in_virtual_time
+async def test_a_stream_that_waits_for_the_state_when_its_seat_is_lost_has_only_the_last_words(
+    is_spectator: bool,
+) -> None:
+    door = asyncio.Event()
+
+    class Echo(Room[PlayerData]):
+        max_spectators = 1
+
+        @on(Say, spectators=True)
+        async def said(self, speaker: Player[PlayerData] | Spectator, say: Say) -> None:
+            if say.text == "this takes long":
+                await door.wait()
+            speaker.send(say)
+
+        def on_leave(self, player: Player[PlayerData], reason: Reason) -> None:
+            player.send(Say("goodbye"))
+
+        def on_unspectate(self, spectator: Spectator, reason: Reason) -> None:
+            spectator.send(Say("goodbye"))
+
+    async with MemoryServer([Echo], limits=Limits(ack_messages=1)) as server:
+        bob = await server.connect("bob")
+        echo = await bob.join_or_create("echo")
+        former = await server.connect("ada", messages=[Say])
+        room = await (former.spectate(echo.id) if is_spectator else former.join(echo.id))
+        state = former.protocol.save()
+        await room.send(Say("0"))
+        assert await room.receive() == Say("0")
+        room.acknowledge()
+        await room.send(Say("this takes long"))
+        await a_moment()
+        # What the former process has read is not kept for one that does not remember it.
+        ada = await server.connect("ada", messages=[Say], saved=storage_of(state))
+        found = ada.spectating if is_spectator else ada.room
+        assert found is not None
+
+        for each in server.rooms:
+            server.machine.call(each.close)
+        await a_moment()
+        door.set()
+
+        assert [message async for message in found] == [Resynced(), Say("goodbye")]
+        assert found.left is not None
+        assert found.left.reason == "room_closed"

@@ -133,6 +133,35 @@ async def test_what_is_sent_again_to_a_busy_room_is_not_too_much_for_it() -> Non
 
 
 @in_virtual_time
+async def test_two_crashes_in_a_row_do_not_make_what_waits_in_a_busy_room_weigh_less() -> None:
+    kind = chat()
+    async with MemoryServer([kind], limits=Limits(window_bytes_max=2048)) as server:
+        former = await server.connect("ada", messages=[Say])
+        room = await former.join_or_create("chat")
+        state = former.protocol.save()
+        kind.door.clear()
+        for size in (10, 1800, 1800):
+            await room.send(Say("x" * size))
+        await a_moment()
+        kill(server, former)
+        second = await server.connect("ada", messages=[Say], saved=storage_of(state))
+        state = second.protocol.save()
+        kill(server, second)
+
+        ada = await server.connect("ada", messages=[Say], saved=storage_of(state))
+        assert ada.room is not None
+        sent = asyncio.create_task(ada.room.send(Say("of the third process")))
+        await a_moment()
+        kind.door.set()
+        # Somebody has to read what the room repeats: it does not let unread messages pile up.
+        heard = [await ada.room.receive() for _ in range(4)]
+        await sent
+
+        assert heard[-1] == Say("of the third process")
+        assert (ada.drops, server.counters.protocol_errors) == (0, 0)
+
+
+@in_virtual_time
 async def test_a_slow_way_back_does_not_cost_the_session() -> None:
     async with MemoryServer([chat()], grace_s=60.0) as server:
         ada = await server.connect("ada")

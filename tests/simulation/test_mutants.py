@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from tests.simulation.mutants import DURABLE_MUTANTS, MUTANTS, ROLLBACK_MUTANTS, Mutant
+from tests.simulation.mutants import DURABLE_MUTANTS, MUTANTS, ROBBERY_MUTANTS, ROLLBACK_MUTANTS, Mutant
 from tests.simulation.options import Options
 from tests.simulation.world import simulate
 
@@ -16,11 +16,16 @@ SEEDS_MAX = 40
 KNOWN_SEEDS = {
     "a_held_seat_is_given_to_another_player": (6, 8),
     "others_speak_between_a_gap_and_the_state": (16,),
-    "a_fenced_room_lets_out_what_waited": (25,),
+    "a_fenced_room_lets_out_what_waited": (1, 25),
+    "an_answer_goes_to_whoever_asked_first": (20,),
+    "a_restart_leaves_no_time_to_come_back": (3,),
     "a_rewound_room_is_resumed_as_if_nothing_was_lost": (11,),
     "a_client_keeps_the_channels_of_the_other_history": (53, 41, 57),
     "forks_are_not_saved": (41, 27),
-    "a_used_token_is_good_again_after_a_crash": (107, 1),
+    "a_client_does_not_ask_for_what_it_has_lost": (26, 14),
+    "a_gap_is_forgotten_when_changes_after_it_are_applied": (16,),
+    "a_view_in_parts_is_used_before_it_is_whole": (6,),
+    **dict.fromkeys(("what_a_failed_turn_has_said_is_sent", "a_failed_turn_leaves_the_state_as_it_made_it"), (2,)),
 }
 
 
@@ -57,6 +62,19 @@ def test_a_planted_bug_of_a_store_that_went_back_in_time_is_caught(name: str) ->
     found = first_found(ROLLBACK_MUTANTS, name, begin=1, world=rolling_back)
 
     assert found, f"{name} survived {SEEDS_MAX} seeds"
+
+
+def robbed(seed: int) -> Options:
+    """The world of this seed, in which all is saved and used tokens are stolen."""
+    options = Options.drawn(seed)
+    assert options.store is not None
+    store = replace(options.store, has_rollbacks=False, has_robberies=True)
+    return replace(options, durability=("commit",) * 4, store=store)
+
+
+@pytest.mark.parametrize("name", ROBBERY_MUTANTS)
+def test_a_planted_bug_of_used_tokens_is_caught(name: str) -> None:
+    assert first_found(ROBBERY_MUTANTS, name, begin=1, world=robbed), f"{name} survived {SEEDS_MAX} seeds"
 
 
 def test_there_are_enough_planted_bugs() -> None:

@@ -73,6 +73,14 @@ def test_no_world_whose_server_falls_breaks_a_promise_and_together_they_meet_eve
     assert [name for name in MET_DURABLE if not counts[name]] == []
 
 
+def test_a_world_whose_server_reads_slowly_settles() -> None:
+    """Rooms that tick say more than such a server hears acknowledgements for."""
+    options = Options.drawn(426, steps=0)
+
+    assert options.reads_slowly
+    assert simulate(options).violations == []
+
+
 @pytest.mark.parametrize("seed", [3, 4])
 def test_the_same_seed_gives_the_same_history(seed: int) -> None:
     first, second = (simulate(Options.drawn(seed)) for _ in range(2))

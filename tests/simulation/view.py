@@ -7,6 +7,9 @@ from typing import ClassVar
 from holdfast import Message, MessageRefused, Resynced, RoomUpdated
 from tests.simulation.checker import Checker, Op
 
+IN_VAIN = -1
+"""The number of what was said in a turn that failed."""
+
 
 class Append(Message):
     """Please write this into your log; or please say no."""
@@ -29,6 +32,7 @@ class Shown(Message):
     room: str
     at: int
     told: int
+    turn: int = 0
 
 
 class Told(Message):
@@ -39,6 +43,7 @@ class Told(Message):
     at: int
     process: str
     n: int
+    turn: int = 0
 
 
 class Done(Message):
@@ -57,6 +62,7 @@ class Entered(Message):
     process: str
     n: int
     ballast: str
+    turn: int = 0
 
 
 class Letter(Message):
@@ -101,9 +107,11 @@ class Mail:
         self.cry = None
         self.has_gap = True
 
-    def heard(self, message: Message, checker: Checker) -> None:
-        """The next message to the session, in the order the application sees it."""
+    def heard(self, message: Message, session: str, checker: Checker) -> None:
+        """The next message to this session, in the order the application sees it."""
         checker.note(self.process, "got", message)
+        is_in_vain = isinstance(message, Letter) and message.at == IN_VAIN
+        checker.expect("P9", not is_in_vain, f"{self.process} got what was sent in a turn that failed")
         checker.count("messages to sessions")
         match message:
             case Letter(number, room, at, by, n):
@@ -113,8 +121,10 @@ class Mail:
                 checker.saw(room, at, Op(by, n))
                 self.next[room] = number + 1
             case Cry(life, number):
-                is_next = self.cry is None or self.cry.life != life or number == self.cry.number + 1
-                checker.expect("I1", is_next, f"{self.process} heard {message} after {self.cry}")
+                if self.cry is not None and self.cry.life == life:
+                    checker.expect("I1", number > self.cry.number, f"{self.process} heard {message} after {self.cry}")
+                    unheard = checker.unheard(session, life, range(self.cry.number + 1, number))
+                    checker.expect("I1", not unheard, f"{self.process} heard {message}, and not {unheard}")
                 self.cry = message
             case Resynced():
                 checker.count("gaps in messages to sessions")
@@ -156,6 +166,8 @@ class View:
     def heard(self, message: Message, checker: Checker) -> None:
         """The next message of the stream, in the order the application sees it."""
         checker.note(self.process, "heard", message)
+        is_in_vain = isinstance(message, Entered | Told) and message.at == IN_VAIN
+        checker.expect("P9", not is_in_vain, f"{self.process} heard what was said in a turn that failed")
         checker.count("messages down")
         if self.is_at_gap:
             is_state = isinstance(message, Shown | Resynced)

@@ -72,6 +72,36 @@ async def test_code_knows_the_machine_that_it_runs_on() -> None:
 
 
 @in_virtual_time
+async def test_a_function_runs_on_a_machine_and_so_does_what_it_starts() -> None:
+    diary, machine = Diary(), Machine()
+
+    def start() -> Machine | None:
+        asyncio.get_running_loop().call_later(1.0, diary.note, "timer")
+        return Machine.here()
+
+    async def start_from_within() -> Machine | None:
+        return machine.result_of(start)
+
+    assert machine.result_of(start) is machine
+    assert await machine.do(start_from_within()) is machine
+    assert Machine.here() is None
+    machine.crash()
+    await asyncio.sleep(2.0)
+    assert diary.words == []
+
+
+@in_virtual_time
+async def test_a_machine_that_is_paused_or_has_crashed_has_no_result() -> None:
+    diary, machine = Diary(), Machine()
+    for stop in (machine.pause, machine.crash):
+        stop()
+        with pytest.raises(RuntimeError, match="paused, or has crashed"):
+            machine.result_of(lambda: diary.note("called"))
+
+    assert diary.words == []
+
+
+@in_virtual_time
 async def test_after_a_crash_nothing_more_happens_not_even_cleaning_up() -> None:
     diary, machine = Diary(), Machine()
     work = asyncio.create_task(machine.do(diary.tick()))

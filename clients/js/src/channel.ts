@@ -152,9 +152,13 @@ export class Channel {
     return [...this.#messages];
   }
 
-  /** Go on from a saved state: the numbers up to `lastSeq` are given out, the last of them still kept. */
-  restoreOutward(lastSeq: number, kept: Kept[]): void {
+  /**
+   * Go on from a saved state: the numbers up to `lastSeq` are given out, the last of them still kept. The place of
+   * `filledTo` is the last of those that `fillTo` has kept.
+   */
+  restoreOutward(lastSeq: number, kept: Kept[], filledTo = 0): void {
     this.lastSeq = this.#sentBefore = lastSeq;
+    this.#filledTo = filledTo;
     this.acked = this.sent = lastSeq - kept.length;
     this.#messages = [...kept];
     this.#bytes = weightOf(kept);

@@ -25,6 +25,8 @@ export class Channels {
   #finishedOnes = new Map<number, Position>();
   // Restarted, and the reader has not been told: the gap must be declared, on this page or the next.
   readonly #restarted = new Set<number>();
+  // The whole view of what the room shares has come, here or on the page before.
+  readonly #sharing = new Set<number>();
   // The page before this one had read them, this one knows nothing: the next hello asks for the state.
   readonly #blank = new Set<number>();
   // By purpose, the number of the newest channel, which may be over.
@@ -165,6 +167,7 @@ export class Channels {
     this.#rooms.delete(number);
     this.#restarted.delete(number);
     this.#blank.delete(number);
+    this.#sharing.delete(number);
   }
 
   // A session's life
@@ -239,9 +242,19 @@ export class Channels {
     return restarted;
   }
 
-  /** Something of the stream's present generation was read, and with it that it was restarted. */
+  /** The reader was told that the stream was restarted. */
   read(channel: Channel): void {
     this.#restarted.delete(channel.number);
+  }
+
+  /** The whole view of what the room shares has come. */
+  shares(number: number): void {
+    if (this.#open.has(number)) this.#sharing.add(number);
+  }
+
+  /** Whether it has come before, here or on the page before. */
+  isSharing(number: number): boolean {
+    return this.#sharing.has(number);
   }
 
   /** The session is a new one: none of these channels is part of it, and numbers start over. */
@@ -268,6 +281,7 @@ export class Channels {
         outbox: channel.keptMessages(),
         isRestarted: this.#restarted.has(channel.number),
         purpose: channel.purpose,
+        isSharing: this.#sharing.has(channel.number),
       };
     });
   }
@@ -289,8 +303,9 @@ export class Channels {
       this.#begin({ channel: number, generation, applied: 0, room, kind, accepted: 0, purpose });
       const channel = this.seat(number);
       channel.accepted = channel.applied = channel.ackSent = received;
-      channel.restoreOutward(saved.lastSeq, saved.outbox);
+      channel.restoreOutward(saved.lastSeq, saved.outbox, lastForgotten(saved));
       if (saved.isRestarted) this.#restarted.add(number);
+      if (saved.isSharing) this.#sharing.add(number);
     }
     this.#finishedOnes = new Map(state.finished.map((position) => [position.channel, position]));
     for (const [purpose, number] of Object.entries(state.newest ?? {})) this.#newest.set(purpose, number);
@@ -299,4 +314,10 @@ export class Channels {
     for (const { number, purpose } of isBlank ? this : [])
       if (purpose !== "session" && this.isNewest(number)) this.#blank.add(number);
   }
+}
+
+/** The number of the last message whose place alone is kept; 0 if there is none. */
+function lastForgotten({ lastSeq, outbox }: SavedChannel): number {
+  const at = outbox.map(([name]) => name).lastIndexOf(FORGOTTEN[0]);
+  return at < 0 ? 0 : lastSeq - outbox.length + 1 + at;
 }

@@ -43,6 +43,11 @@ export interface ConnectOptions {
    * `takeover`: go on with the session; it ends in the first tab, with the reason `superseded`.
    */
   tabs?: "new" | "takeover";
+  /**
+   * Whether what rooms share is never changed in place: every change makes new objects along its path, for frameworks
+   * that compare with `===`. For one room: `join(id, { immutable: true })`.
+   */
+  immutable?: boolean;
   /** "holdfast.v1.msgpack" or "holdfast.v1.json"; a saved session keeps its own. */
   codec?: string;
   /** For how many seconds to try to come back before the session counts as over; 120 if you say nothing. */
@@ -97,7 +102,7 @@ export async function connect(url: string, options: ConnectOptions = {}): Promis
   if (saved) protocol.load(saved, !isFile && options.afterRefresh !== "replay");
 
   const dialOptions = { url, WebSocket, random, backoff, giveUpS: options.giveUpS ?? 120 };
-  const session = new ClientSession(protocol, dialOptions, saver);
+  const session = new ClientSession(protocol, dialOptions, saver, options.immutable);
   for (const [event, listener] of Object.entries(options.on ?? {}))
     session.on(event as keyof SessionEvents, listener as () => void);
   if (storage && !isFile) {

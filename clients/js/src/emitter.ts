@@ -17,6 +17,11 @@ export class Emitter {
     };
   }
 
+  /** Whether anybody listens for this now. */
+  has(name: string): boolean {
+    return !!this.#listeners.get(name)?.size;
+  }
+
   /** Whether anybody listens for this, or ever has. */
   knows(name: string): boolean {
     return this.#listeners.has(name);

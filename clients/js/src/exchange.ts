@@ -114,7 +114,20 @@ export class Exchange {
   }
 
   /** The same, for so long only; `late` says what did not come. */
-  async within({ timeoutS, signal }: Patience, late: string, holds: () => boolean): Promise<void> {
+  async within(patience: Patience, late: string, holds: () => boolean): Promise<void> {
+    const [check, end] = this.limited(patience, late);
+    try {
+      await this.until(() => {
+        check();
+        return holds();
+      });
+    } finally {
+      end();
+    }
+  }
+
+  /** The limits of a wait: the first function throws once one is reached, the second one ends them. */
+  limited({ timeoutS, signal }: Patience, late: string): [check: () => void, end: () => void] {
     let error: Error | undefined;
     const giveUp = (why: Error) => {
       error = why;
@@ -125,16 +138,16 @@ export class Exchange {
     // A timer of more than 24 days ends at once.
     const timer = timeoutS !== undefined && timeoutS < 2e6 ? setTimeout(onTime, timeoutS * 1000) : undefined;
     signal?.addEventListener("abort", onAbort);
-    try {
-      if (signal?.aborted) throw signal.reason;
-      await this.until(() => {
+    if (signal?.aborted) onAbort();
+    return [
+      () => {
         if (error) throw error;
-        return holds();
-      });
-    } finally {
-      clearTimeout(timer);
-      signal?.removeEventListener("abort", onAbort);
-    }
+      },
+      () => {
+        clearTimeout(timer);
+        signal?.removeEventListener("abort", onAbort);
+      },
+    ];
   }
 
   /** Wake all waiters to check their condition again. */

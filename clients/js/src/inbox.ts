@@ -1,22 +1,22 @@
 /** Messages to the session itself, as its client reads them. */
 
+import type { Emitter } from "./emitter.js";
 import type { SeatEvent } from "./events.js";
 import type { Exchange } from "./exchange.js";
 import { RoomInbox } from "./seat.js";
-import type { SessionMessage } from "./types.js";
+import type { Patience, SessionMessage } from "./types.js";
 
 /** The unread messages of a session, whichever channel they came on: they wait for a reader, or a listener. */
 export class SessionInbox {
   readonly #exchange: Exchange;
-  readonly #listener: (message: SessionMessage) => void;
+  readonly #emitter: Emitter;
   readonly #unread: RoomInbox;
   #channel = 0;
-  #isListening = false;
   #isDelivering = false;
 
-  constructor(exchange: Exchange, listener: (message: SessionMessage) => void) {
+  constructor(exchange: Exchange, emitter: Emitter) {
     this.#exchange = exchange;
-    this.#listener = listener;
+    this.#emitter = emitter;
     // Nothing unreliable is sent to a session.
     this.#unread = new RoomInbox((arrived) => exchange.processed(arrived), 0, 0);
     for (const event of exchange.protocol.channels.seats()) this.happened(event);
@@ -40,38 +40,38 @@ export class SessionInbox {
     return true;
   }
 
-  /** The next message; fails with `SessionEnded` when there can be none. */
-  async receive(): Promise<SessionMessage> {
+  /** The next message, or the next of one type; fails with `SessionEnded` when there can be none. */
+  async receive(type: string | undefined, patience: Patience): Promise<SessionMessage> {
     let next: SessionMessage | undefined;
-    await this.#exchange.until(() => {
-      next = this.#next();
+    await this.#exchange.within(patience, type === undefined ? "no message" : `no "${type}"`, () => {
+      next = this.#next(type);
       return next !== undefined;
     });
     return next as SessionMessage;
   }
 
-  /** Hand messages to the listeners from now on, at the end of this turn at the earliest. */
-  listen(): void {
-    if (this.#isListening) return;
-    this.#isListening = true;
-    queueMicrotask(() => this.deliver());
+  /** What was read has been dealt with. */
+  acknowledge(): void {
+    this.#unread.acknowledge();
   }
 
   /** Hand out what is here. */
   deliver(): void {
-    if (!this.#isListening || this.#isDelivering) return;
+    if (this.#isDelivering) return;
     this.#isDelivering = true;
-    // What is left when a listener ends the session is for the page that continues it.
-    while (!this.#exchange.isClosedHere) {
+    // Looked at before each: a listener may take itself away, and the rest waits for the next one. What is left when a
+    // listener ends the session is for the page that continues it.
+    while (this.#emitter.has("message") && !this.#exchange.isClosedHere) {
       const next = this.#next();
       if (!next) break;
-      this.#listener(next);
+      this.#emitter.emit("message", next);
+      this.#unread.acknowledge();
     }
     this.#isDelivering = false;
   }
 
-  #next(): SessionMessage | undefined {
-    const entry = this.#unread.next();
+  #next(type?: string): SessionMessage | undefined {
+    const entry = this.#unread.next(type);
     return entry && { type: entry.type, body: entry.body };
   }
 }

@@ -30,7 +30,7 @@ import { VERSION } from "./version.js";
 export const RESET = "reset";
 
 /** What this client can do beyond the first version of the protocol: it hears messages to its session. */
-const FEATURES = ["session"];
+const FEATURES = ["session", "state"];
 
 /** The last message of every channel: the seat is free. */
 export const LEFT = "holdfast.left";
@@ -237,7 +237,7 @@ export class ClientProtocol {
     const channel = this.channels.get(arrived.channel);
     if (!channel || arrived.session !== this.sessionId || arrived.generation !== channel.generation) return;
     channel.applied = Math.max(channel.applied, arrived.seq);
-    this.channels.read(channel);
+    if (!arrived.seq) this.channels.read(channel);
     if (arrived.type === LEFT) {
       // The last of its stream: acknowledge it now, or with the next hello.
       if (this.isWelcome) this.#unsent.push(["ack", channel.number, channel.applied]);

@@ -5,19 +5,24 @@ import { Emitter, type Off } from "./emitter.js";
 import { Refused, Reset } from "./errors.js";
 import type { SeatEvent } from "./events.js";
 import type { Exchange } from "./exchange.js";
+import type { ChangeListener, PathListener } from "./mirror.js";
 import { argumentsOf, roomInfo } from "./schemas.js";
 import { ClientSeat, gone, RoomInbox } from "./seat.js";
+import { SharedState } from "./shared.js";
 import type {
   AnswerOf,
   AnyMessages,
   BodyOf,
   Changes,
   Described,
+  MineOf,
   NameOf,
   Patience,
+  PlayerOf,
   RoomEvents,
   RoomInfo,
   SeatLeft,
+  StateOf,
   Unconfirmed,
 } from "./types.js";
 
@@ -25,11 +30,15 @@ import type {
  * One seat, or a spectator's place. Messages wait until you listen: with the first `on`, at the end of that turn, they are handed out in order.
  *
  * A message counts as processed, and is acknowledged, when its listeners have returned.
+ *
+ * What the room shares is in `state`, `players` and `mine`: for the listeners of a message as at the end of that message's
+ * turn, else as it is now. Never change it.
  */
 export class ClientRoom<M extends Described = AnyMessages> {
   readonly #exchange: Exchange;
   readonly #seat: ClientSeat;
   readonly #inbox: RoomInbox;
+  readonly #shared: SharedState;
   readonly channel: number;
   readonly #emitter = new Emitter();
   #isListening = false;
@@ -40,12 +49,14 @@ export class ClientRoom<M extends Described = AnyMessages> {
   constructor(
     exchange: Exchange,
     seat: ClientSeat,
+    shared: SharedState,
     readonly id: string,
     readonly kind: string,
   ) {
     this.#exchange = exchange;
     this.#seat = seat;
     this.#inbox = seat.inbox;
+    this.#shared = shared;
     this.channel = seat.channel.number;
   }
 
@@ -98,6 +109,38 @@ export class ClientRoom<M extends Described = AnyMessages> {
     return this.#inbox.received;
   }
 
+  // What the room shares
+
+  /** The room's state; undefined until it has come. */
+  get state(): StateOf<M> | undefined {
+    return this.#shared.state as StateOf<M> | undefined;
+  }
+
+  /** What is shared of each player's data, by the player's id. */
+  get players(): Readonly<Record<string, PlayerOf<M>>> {
+    return this.#shared.players as Readonly<Record<string, PlayerOf<M>>>;
+  }
+
+  /** This player's own data, with what only they may see; undefined until it has come, and for spectators. */
+  get mine(): MineOf<M> | undefined {
+    return this.#shared.mine as MineOf<M> | undefined;
+  }
+
+  /**
+   * Listen for changes of what is shared; the result stops it. With a path such as "state.pile" or "players.*", the
+   * listener is called with the value, `undefined` if it is gone, and the key for each `*`. Without one, with all paths,
+   * once for each change.
+   */
+  onChange(path: "state", listener: (state: StateOf<M> | undefined) => unknown): Off;
+  onChange(path: "players.*", listener: (player: PlayerOf<M> | undefined, id: string) => unknown): Off;
+  onChange(path: "mine", listener: (mine: MineOf<M> | undefined) => unknown): Off;
+  // biome-ignore lint/suspicious/noExplicitAny: the game knows what is there
+  onChange(path: string, listener: (value: any, ...keys: any[]) => unknown): Off;
+  onChange(listener: (paths: (string | number)[][]) => unknown): Off;
+  onChange(path: string | ((paths: never) => unknown), listener?: (...told: never[]) => unknown): Off {
+    return this.#shared.onChange(path as string | ChangeListener, listener as PathListener);
+  }
+
   // To the room
 
   /**
@@ -139,10 +182,11 @@ export class ClientRoom<M extends Described = AnyMessages> {
     const { protocol } = this.#exchange;
     const { asks } = this.#seat;
     const bytes = protocol.ask(type, body ?? {});
+    const { timeoutS = protocol.limits.askS } = (patience ?? {}) as Patience;
     let number = 0;
     let asked: Asked | undefined;
     try {
-      await this.#exchange.within({ timeoutS: protocol.limits.askS, ...patience }, `no answer to "${type}"`, () => {
+      await this.#exchange.within({ ...patience, timeoutS }, `no answer to "${type}"`, () => {
         if (asked) return asked.isSettled;
         this.#checkSeat();
         this.#exchange.check();
@@ -217,21 +261,25 @@ export class ClientRoom<M extends Described = AnyMessages> {
 
   /**
    * Wait for the next message of one type. It goes to whoever waits and not to listeners; messages of other types stay
-   * where they are, for listeners and the next `receive`.
+   * where they are, for listeners and the next `receive`. It counts as processed, and is acknowledged, when the next one
+   * is asked for.
    */
   receive<T extends NameOf<M["toClient"]>>(type: T, patience?: Patience): Promise<M["toClient"][T]>;
   receive<T extends Exclude<keyof RoomEvents, "holdfast.left">>(type: T, patience?: Patience): Promise<RoomEvents[T]>;
   async receive(type: string, patience: Patience = {}): Promise<unknown> {
     let body: unknown;
     await this.#exchange.within(patience, `no "${type}"`, () => {
-      if (!this.#inbox.has(type)) {
-        this.#checkSeat();
-        return false;
-      }
-      body = this.#inbox.next(type)?.body;
-      return true;
+      const next = this.#inbox.next(type);
+      if (!next) this.#checkSeat();
+      body = next?.body;
+      return next !== undefined;
     });
     return body;
+  }
+
+  /** Count what was received as processed now, not when more is asked for: the state goes on, too. */
+  acknowledge(): void {
+    this.#inbox.acknowledge();
   }
 
   /** @internal Hand out what is here. */
@@ -265,6 +313,7 @@ export class ClientRoom<M extends Described = AnyMessages> {
 interface Seated {
   room: ClientRoom;
   seat: ClientSeat;
+  shared: SharedState;
 }
 
 /**
@@ -273,10 +322,12 @@ interface Seated {
  */
 export class Seats {
   readonly #exchange: Exchange;
+  readonly #immutable: boolean;
   #seats = new Map<number, Seated>();
 
-  constructor(exchange: Exchange) {
+  constructor(exchange: Exchange, immutable: boolean) {
     this.#exchange = exchange;
+    this.#immutable = immutable;
     for (const event of exchange.protocol.channels.seats()) this.happened(event);
     // Of a saved session: seats that were gone before are not for this page any more.
     const unwanted = [...this.#seats.values()].filter(({ room }) => !exchange.protocol.channels.isNewest(room.channel));
@@ -289,17 +340,28 @@ export class Seats {
   }
 
   /** The room in which a seat was just taken, or that we have just begun to watch. */
-  roomOf<M extends Described>(info: RoomInfo, isSpectator = false): ClientRoom<M> {
+  roomOf<M extends Described>(info: RoomInfo, isSpectator = false, immutable?: boolean): ClientRoom<M> {
     const seated = this.#newest(isSpectator, ({ room }) => room.id === info.id);
     if (!seated) throw new Refused("not_seated", "the seat was gone before we heard of it; join again");
     // Else the room itself has told of a later one.
     if (!seated.seat.info) seated.seat.shown(info);
+    seated.shared.mirror.immutable = immutable ?? seated.shared.mirror.immutable;
     return seated.room as unknown as ClientRoom<M>;
   }
 
   #newest(isSpectator: boolean, holds: (seated: Seated) => boolean): Seated | undefined {
     const wanted = (seated: Seated) => seated.room.isSpectator === isSpectator && holds(seated);
     return [...this.#seats.values()].reverse().find(wanted);
+  }
+
+  /** What was read has been dealt with. */
+  acknowledge(): void {
+    for (const { seat } of this.#seats.values()) seat.inbox.acknowledge();
+  }
+
+  /** There is a connection: get back what is not saved. */
+  welcomed(): void {
+    for (const { shared } of this.#seats.values()) shared.askIfLost();
   }
 
   /** Hand out what is here. */
@@ -309,10 +371,13 @@ export class Seats {
 
   /** Something came on a channel, or became of it. */
   happened(event: SeatEvent): void {
-    const { room, seat } = this.#seats.get(event.channel) ?? {};
+    const { room, seat, shared } = this.#seats.get(event.channel) ?? {};
     switch (event.is) {
       case "arrived":
-        if (seat) seat.put(event);
+        if (seat && shared) {
+          seat.put(event);
+          shared.waits(seat.inbox.changes);
+        }
         // The seat was gone before we heard of it, so this will never be read.
         else this.#exchange.processed(event);
         break;
@@ -325,6 +390,7 @@ export class Seats {
         break;
       case "restarted":
         seat?.inbox.restart(this.#exchange.protocol.restartOf(event.channel, event.generation));
+        shared?.restarted();
         seat?.asks.lost(event.applied, event.accepted, event.reason || "resynced");
         break;
       case "channel_gone":
@@ -339,8 +405,16 @@ export class Seats {
     const { channels, limits } = this.#exchange.protocol;
     this.#seats = new Map([...this.#seats].filter(([each]) => channels.get(each)));
     const channel = channels.seat(number);
-    const inbox = new RoomInbox((arrived) => this.#exchange.processed(arrived), limits.latestKeptMax, channel.applied);
+    // A spectator who gets a seat reads the same state.
+    const same = [...this.#seats.values()].reverse().find(({ room }) => room.id === id);
+    const shared = new SharedState(this.#exchange, channel, same?.shared.mirror.immutable ?? this.#immutable);
+    const inbox = new RoomInbox(
+      (arrived) => this.#exchange.processed(arrived),
+      limits.latestKeptMax,
+      channel.applied,
+      (change) => shared.receive(change),
+    );
     const seat = new ClientSeat(channel, inbox, new Asks(limits.asksMax));
-    this.#seats.set(number, { room: new ClientRoom(this.#exchange, seat, id, kind), seat });
+    this.#seats.set(number, { room: new ClientRoom(this.#exchange, seat, shared, id, kind), seat, shared });
   }
 }

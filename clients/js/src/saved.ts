@@ -17,6 +17,8 @@ export interface SavedChannel {
   isRestarted: boolean;
   /** What the channel is for; a seat if it is not said. */
   purpose?: string;
+  /** Whether the room shares its state with us: it is not saved, so the next page asks for it. */
+  isSharing?: boolean;
 }
 
 export interface SavedState {

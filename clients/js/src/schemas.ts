@@ -47,6 +47,7 @@ export function roomInfo(content: unknown): RoomInfo {
     version: 0,
     spectators: 0,
     maxSpectators: 0,
+    hostName: "",
     ...(given as unknown as Pick<RoomInfo, "id" | "kind" | "players" | "maxPlayers" | "phase" | "properties">),
   };
 }

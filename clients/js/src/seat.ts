@@ -13,6 +13,9 @@ import { LEFT } from "./protocol.js";
 import { roomInfo } from "./schemas.js";
 import type { MessageRefused, RoomInfo, SeatLeft } from "./types.js";
 
+/** The type of messages that change what the room shares; nobody reads them as messages. */
+export const STATE = "holdfast.state";
+
 /** In a room's stream: messages could not be kept; what follows is the current state. */
 export const RESYNCED = "holdfast.resynced";
 
@@ -21,51 +24,90 @@ export const gone = ({ message, reason }: SeatLeft, isSpectator = false) =>
   new Refused("not_seated", `the ${isSpectator ? "place" : "seat"} is gone: ${message || reason}`);
 
 interface Unread {
+  place: number;
   type: string;
   body: unknown;
   /** Of a reliable one: what to acknowledge. */
   arrived: Arrived | null;
 }
 
-/** Read with `next`; what was read counts as processed when more is asked for, or by `acknowledge`. */
+// What holds the changes after it back until it is read: not what is unreliable, and not the beginning of a stream.
+const isBarrier = ({ type, arrived }: Unread) => type !== STATE && !!arrived?.seq;
+
+/**
+ * Read with `next`; what was read counts as processed when more is asked for, or by `acknowledge`.
+ *
+ * Changes of the state are applied in their order among the messages: whoever reads one sees the state of its turn, until
+ * more is asked for. A change with nothing unread before it is applied when it comes.
+ */
 export class RoomInbox {
   readonly #processed: (arrived: Arrived) => void;
+  readonly #apply: (change: unknown) => void;
   readonly #latestMax: number;
   /** The number of the last reliable message that was read. */
   received: number;
   /** Why there is nothing more to come, known before everything has been read. */
   left: SeatLeft | null = null;
   #entries: Unread[] = [];
+  #place = 0;
   #latest = 0;
+  /** How many changes of the state wait for messages before them. */
+  changes = 0;
+  #hasReader = false;
   #inHand: Arrived | null = null;
   // Processed before others that came earlier: an acknowledgement stands for all messages up to its number.
   #ahead: Arrived[] = [];
   #farewell: Arrived | null = null;
   #isDiscarding = false;
 
-  constructor(processed: (arrived: Arrived) => void, latestMax: number, received: number) {
+  constructor(
+    processed: (arrived: Arrived) => void,
+    latestMax: number,
+    received: number,
+    apply: (change: unknown) => void = () => {},
+  ) {
     this.#processed = processed;
+    this.#apply = apply;
     this.#latestMax = latestMax;
     this.received = received;
   }
 
   // For the reader
 
-  /** Whether a message of this type waits. */
-  has(type: string): boolean {
-    return this.#entries.some((entry) => entry.type === type);
-  }
-
   /** The next message, or the next of one type, if there is one. */
   next(type?: string): Unread | undefined {
+    this.#hasReader = true;
     this.acknowledge();
-    const at = type === undefined ? 0 : this.#entries.findIndex((entry) => entry.type === type);
-    const entry = at > 0 ? this.#entries.splice(at, 1)[0] : at === 0 ? this.#entries.shift() : undefined;
-    if (entry?.arrived) {
+    const entry = this.#entries.find((each) => each.type !== STATE && (type === undefined || each.type === type));
+    if (!entry) return undefined;
+    this.#remove(entry);
+    if (entry.arrived) {
       this.#inHand = entry.arrived;
       this.received = entry.arrived.seq;
-    } else if (entry) this.#latest -= 1;
+      this.#applyBefore(entry.place);
+    } else this.#latest -= 1;
     return entry;
+  }
+
+  #remove(entry: Unread): void {
+    if (entry === this.#entries[0]) this.#entries.shift();
+    else this.#entries.splice(this.#entries.indexOf(entry), 1);
+  }
+
+  #applyDue(): void {
+    this.#applyBefore(this.#entries.find(isBarrier)?.place ?? Infinity);
+  }
+
+  #applyBefore(place: number): void {
+    while (this.changes) {
+      const change = this.#entries.find(({ type }) => type === STATE);
+      if (!change?.arrived || change.place >= place) return;
+      // Removed first: a listener may read messages.
+      this.#remove(change);
+      this.changes -= 1;
+      this.#ahead.push(change.arrived);
+      this.#apply(change.body);
+    }
   }
 
   /** What was read has been dealt with. */
@@ -74,6 +116,7 @@ export class RoomInbox {
     const farewell = this.#farewell;
     this.#inHand = null;
     if (inHand) this.#ahead.push(inHand);
+    if (this.changes) this.#applyDue();
     if (this.#ahead.length) this.#process();
     if (farewell && !this.#entries.some((entry) => entry.arrived)) {
       this.#farewell = null;
@@ -83,17 +126,24 @@ export class RoomInbox {
 
   /** Process what has nothing unread before it. */
   #process(): void {
-    const unread = this.#entries.find((entry) => entry.arrived)?.arrived?.seq ?? Infinity;
+    // Nothing waits for a reader who may never come to hear of a restart.
+    const isUnread = ({ arrived }: Unread) => arrived && (this.#hasReader || arrived.seq);
+    const unread = this.#entries.find(isUnread)?.arrived?.seq ?? Infinity;
     const done = this.#ahead.filter(({ seq }) => seq < unread);
     if (!done.length) return;
     this.#ahead = this.#ahead.filter(({ seq }) => seq >= unread);
-    this.#processed(done.reduce((one, other) => (one.seq > other.seq ? one : other)));
+    for (const restart of done.filter(({ seq }) => !seq)) this.#processed(restart);
+    const last = done.reduce((one, other) => (one.seq > other.seq ? one : other));
+    if (last.seq) this.#processed(last);
   }
 
   /** Stop reading: everything unread, and everything still to come, counts as processed. */
   discard(left: SeatLeft): void {
     this.end(left);
     this.#isDiscarding = true;
+    for (const { type, arrived } of this.#entries) if (type === STATE && arrived) this.#ahead.push(arrived);
+    this.#entries = this.#entries.filter(({ type }) => type !== STATE);
+    this.changes = 0;
     while (this.next());
   }
 
@@ -107,7 +157,41 @@ export class RoomInbox {
       this.#farewell = arrived;
       if (!this.#inHand) this.acknowledge();
     } else if (this.#isDiscarding) this.#processed(arrived);
-    else this.#entries.push({ type: arrived.type, body: arrived.body, arrived });
+    else this.#push(arrived.type, arrived.body, arrived);
+  }
+
+  /** A change of the state came. */
+  putChange(arrived: Arrived): void {
+    if (this.#isDiscarding) {
+      this.#processed(arrived);
+      return;
+    }
+    this.#push(STATE, arrived.body, arrived);
+    this.changes += 1;
+    if (!this.#hasReader) this.#letNewsWait();
+    if (this.#inHand?.seq) return;
+    this.#applyDue();
+    if (!this.#inHand) this.#process();
+  }
+
+  /**
+   * Holdfast's own messages, which nobody reads, must not stop the state: the newest are kept like unreliable ones. Not
+   * so the word that messages could not be kept: it waits for its reader, on this page or the next.
+   */
+  #letNewsWait(): void {
+    for (const entry of this.#entries) {
+      if (!entry.arrived?.seq || entry.type === STATE) continue;
+      if (!entry.type.startsWith("holdfast.")) return;
+      this.#ahead.push(entry.arrived);
+      entry.arrived = null;
+      this.#latest += 1;
+    }
+    this.#trim();
+  }
+
+  #push(type: string, body: unknown, arrived: Arrived | null): void {
+    this.#place += 1;
+    this.#entries.push({ place: this.#place, type, body, arrived });
   }
 
   /** A reliable message came that nobody has to read: processed when those before it are. */
@@ -119,23 +203,24 @@ export class RoomInbox {
   /** An unreliable message came; the oldest gives way. */
   putLatest(type: string, body: unknown): void {
     if (this.#isDiscarding) return;
-    if (this.#latest >= this.#latestMax) {
-      this.#entries.splice(
-        this.#entries.findIndex((entry) => !entry.arrived),
-        1,
-      );
-      this.#latest -= 1;
-    }
-    this.#entries.push({ type, body, arrived: null });
+    this.#push(type, body, null);
     this.#latest += 1;
+    this.#trim();
+  }
+
+  #trim(): void {
+    for (; this.#latest > this.#latestMax; this.#latest -= 1)
+      this.#remove(this.#entries.find((entry) => !entry.arrived) as Unread);
   }
 
   /** The stream was restarted: unread messages are out of date, and the reader is told. */
   restart(arrived: Arrived): void {
     this.#inHand = null;
     this.#ahead = [];
-    this.#entries = this.#isDiscarding ? [] : [{ type: RESYNCED, body: {}, arrived }];
-    this.#latest = 0;
+    this.#entries = [];
+    this.#latest = this.changes = 0;
+    if (this.#isDiscarding) this.#processed(arrived);
+    else this.#push(RESYNCED, {}, arrived);
   }
 
   /** The seat is gone; what came before can still be read. */
@@ -158,6 +243,10 @@ export class ClientSeat {
 
   /** A reliable message came. */
   put(arrived: Arrived): void {
+    if (arrived.type === STATE) {
+      this.inbox.putChange(arrived);
+      return;
+    }
     if (arrived.type === "holdfast.answer") {
       const { seq, type, body } = Object(arrived.body) as { seq: number; type?: string; body?: unknown };
       if (this.asks.answered(seq, body ?? null) || !type) this.inbox.passOver(arrived);
@@ -173,7 +262,11 @@ export class ClientSeat {
     if (arrived.type === "holdfast.updated") this.shown(roomInfo(body.room));
     else if (arrived.type === "holdfast.host") {
       this.host = String(body.player ?? "");
-      if (this.info) this.info = { ...this.info, host: this.host };
+      if (this.info) {
+        // The listing, with the name, follows.
+        const hostName = this.info.host === this.host ? this.info.hostName : "";
+        this.info = { ...this.info, host: this.host, hostName };
+      }
     }
     this.inbox.put(arrived);
     if (this.inbox.left) this.asks.end(gone(this.inbox.left));

@@ -3,7 +3,7 @@
 import { NORMAL } from "./connection.js";
 import type { DialOptions } from "./connector.js";
 import { Emitter, type Off } from "./emitter.js";
-import { HoldfastError, Refused, Reset, SessionEnded } from "./errors.js";
+import { type HoldfastError, Refused, Reset, SessionEnded } from "./errors.js";
 import type { Noticed, SeatEvent, Welcomed } from "./events.js";
 import { Exchange } from "./exchange.js";
 import { SessionInbox } from "./inbox.js";
@@ -24,6 +24,7 @@ import type {
   JoinOptions,
   JoinOrCreateOptions,
   Outcome,
+  Patience,
   PlaceOptions,
   ReservationInfo,
   ReserveOptions,
@@ -85,7 +86,7 @@ export class ClientSession {
   readonly #emitter = new Emitter();
   #unlisten: Off = () => {};
 
-  constructor(protocol: ClientProtocol, options: DialOptions, saver: SessionSaver) {
+  constructor(protocol: ClientProtocol, options: DialOptions, saver: SessionSaver, immutable = false) {
     this.#protocol = protocol;
     this.#saver = saver;
     this.#exchange = new Exchange(protocol, options, {
@@ -99,8 +100,8 @@ export class ClientSession {
       waiting: (drop) => this.#emitter.emit("reconnecting", drop),
       ended: (error) => this.#ended(error),
     });
-    this.#seats = new Seats(this.#exchange);
-    this.#inbox = new SessionInbox(this.#exchange, (message) => this.#emitter.emit("message", message));
+    this.#seats = new Seats(this.#exchange, immutable);
+    this.#inbox = new SessionInbox(this.#exchange, this.#emitter);
     this.#subscriptions = new Subscriptions(this.#exchange);
   }
 
@@ -158,7 +159,8 @@ export class ClientSession {
 
   /** Listen for what becomes of the session; the result stops it. */
   on<T extends keyof SessionEvents>(event: T, listener: (told: SessionEvents[T]) => void): Off {
-    if (event === "message") this.#inbox.listen();
+    // What is here already, at the end of this turn.
+    if (event === "message") queueMicrotask(() => this.#inbox.deliver());
     return this.#emitter.on(event, listener);
   }
 
@@ -171,11 +173,11 @@ export class ClientSession {
   }
 
   /**
-   * The next message to the session itself, with or without a seat; without a listener for "message", all wait here. It
-   * is acknowledged when the next one is asked for.
+   * The next message to the session itself, with or without a seat, or the next of one type; without a listener for
+   * "message", all wait here. It is acknowledged when the next one is asked for.
    */
-  receive(): Promise<SessionMessage> {
-    return this.#inbox.receive();
+  receive(type?: string, patience: Patience = {}): Promise<SessionMessage> {
+    return this.#inbox.receive(type, patience);
   }
 
   /** Give this guest an account, and stay the same player: id, data and seat. Sign in with `auth` from now on. */
@@ -211,7 +213,10 @@ export class ClientSession {
     this.#exchange.close(NORMAL, "bye", "closed by this client");
   }
 
-  /** Go away without ending the session: the next `connect` with the same `saved` goes on with it. */
+  /**
+   * Go away without ending the session: the next `connect` with the same `saved` goes on with it. Messages that were
+   * read count as processed; those that were not will be sent again.
+   */
   suspend(): void {
     this.#leaveWith("suspended", "suspended by this client");
   }
@@ -223,6 +228,8 @@ export class ClientSession {
 
   #leaveWith(reason: Reason, message: string): string {
     this.#exchange.check();
+    this.#seats.acknowledge();
+    this.#inbox.acknowledge();
     this.#exchange.flush(true);
     const state = write(this.#protocol.save());
     this.#exchange.close(SUSPENDED, reason, message);
@@ -277,7 +284,7 @@ export class ClientSession {
 
   /** Take a seat: by the room's id, or by its code. */
   join<M extends Described = AnyMessages>(ref: RoomRef, options: JoinOptions<M> = {}): Promise<ClientRoom<M>> {
-    return this.#ask("join", { ...refOf(ref), ...options }, (answer) => this.#seats.roomOf<M>(roomInfo(answer)));
+    return this.#seat("join", { ...refOf(ref), ...options });
   }
 
   /** Take a seat in the oldest open room of a kind for which `where` holds, or in a new room. */
@@ -285,8 +292,15 @@ export class ClientSession {
     kind: string,
     options: JoinOrCreateOptions<M> = {},
   ): Promise<ClientRoom<M>> {
-    const taken = (answer: unknown) => this.#seats.roomOf<M>(roomInfo(answer));
-    return this.#ask("join_or_create", { kind, ...options }, taken);
+    return this.#seat("join_or_create", { kind, ...options });
+  }
+
+  #seat<M extends Described>(
+    operation: string,
+    { immutable, ...args }: { immutable?: boolean; [name: string]: unknown },
+  ) {
+    const isSpectator = operation === "spectate";
+    return this.#ask(operation, args, (answer) => this.#seats.roomOf<M>(roomInfo(answer), isSpectator, immutable));
   }
 
   /** The rooms in which this player has a seat or a reserved one, from whichever device. */
@@ -307,9 +321,11 @@ export class ClientSession {
   // Spectate
 
   /** Watch a room without a seat: by its id, or by its code. One room at a time; `leave` it, or `join` it. */
-  spectate<M extends Described = AnyMessages>(ref: RoomRef, options: JoinOptions = {}): Promise<ClientRoom<M>> {
-    const taken = (answer: unknown) => this.#seats.roomOf<M>(roomInfo(answer), true);
-    return this.#ask("spectate", { ...refOf(ref), ...options }, taken);
+  spectate<M extends Described = AnyMessages>(
+    ref: RoomRef,
+    options: Omit<JoinOptions, "options"> = {},
+  ): Promise<ClientRoom<M>> {
+    return this.#seat("spectate", { ...refOf(ref), ...options });
   }
 
   // Reserve seats, and wait for one
@@ -330,30 +346,18 @@ export class ClientSession {
   /** Wait for a seat in a full room, and take it. Aborting, or a timeout, leaves the waitlist. */
   async waitForSeat<M extends Described = AnyMessages>(
     room: string,
-    { password, options, timeoutS, onPosition, signal }: WaitOptions<M> = {},
+    { password, options, immutable, onPosition, ...patience }: WaitOptions<M> = {},
   ): Promise<ClientRoom<M>> {
-    let gaveUp = "";
-    const giveUp = (why: string) => () => {
-      gaveUp = why;
-      this.#exchange.changed();
-    };
-    const timer =
-      timeoutS === undefined ? undefined : setTimeout(giveUp(`no seat within ${timeoutS} s`), timeoutS * 1000);
-    const onAbort = giveUp("given up");
-    signal?.addEventListener("abort", onAbort);
-    if (signal?.aborted) onAbort();
+    const [check, end] = this.#exchange.limited(patience, `no seat in room ${room}`);
     const place = new WaitlistPlace(this.#exchange, this.#subscriptions, room, password);
     let isSeated = false;
     try {
-      await this.#subscriptions.begin(place, () => gaveUp !== "");
+      await this.#subscriptions.begin(place, check);
       while (true) {
-        await place.offered(onPosition, () => gaveUp !== "");
-        if (gaveUp) throw new HoldfastError(`${gaveUp} in room ${room}`);
+        await place.offered(onPosition, check);
         try {
-          const joined = await this.join<M>(room, {
-            ...(password !== undefined && { password }),
-            ...(options !== undefined && { options }),
-          });
+          // Arguments that are undefined are not said.
+          const joined = await this.join<M>(room, { password, options, immutable } as JoinOptions<M>);
           isSeated = true;
           return joined;
         } catch (error) {
@@ -364,8 +368,7 @@ export class ClientSession {
         }
       }
     } finally {
-      clearTimeout(timer);
-      signal?.removeEventListener("abort", onAbort);
+      end();
       place.end(isSeated);
     }
   }
@@ -399,6 +402,7 @@ export class ClientSession {
 
   #welcomed(outcome: Outcome): void {
     this.outcome = outcome;
+    this.#seats.welcomed();
     if (outcome.kind === "new") return;
     this.#subscriptions.welcomed();
     this.#emitter.emit("resume", outcome);

@@ -59,18 +59,19 @@ export class Subscriptions {
     this.#exchange = exchange;
   }
 
-  /** Subscribe, and wait for the first answer, or until it `isOff`; a refusal is thrown. */
-  async begin(subscription: Subscription, isOff = () => false): Promise<void> {
+  /** Subscribe, and wait for the first answer; a refusal is thrown, and what `check` throws. */
+  async begin(subscription: Subscription, check = () => {}): Promise<void> {
     let isAsked = false;
     try {
       await this.#exchange.until(() => {
+        check();
         if (!isAsked && this.#exchange.protocol.mayRequest) {
           isAsked = true;
           this.add(subscription);
           this.ask(subscription);
         }
         if (subscription.refusal) throw subscription.refusal;
-        return subscription.isTold || isOff();
+        return subscription.isTold;
       });
     } catch (error) {
       this.end(subscription);
@@ -153,15 +154,16 @@ export class WaitlistPlace extends Subscription {
   }
 
   /** Wait until a seat is kept for us; tell the position whenever it is another. */
-  async offered(onPosition: ((position: number) => void) | undefined, isOff: () => boolean): Promise<void> {
+  async offered(onPosition: ((position: number) => void) | undefined, check: () => void): Promise<void> {
     let position: number | null = null;
     await this.#exchange.until(() => {
+      check();
       if (this.refusal) throw this.refusal;
       const now = this.#info?.position ?? null;
       const isNew = now && now !== position;
       position = now;
       if (isNew) onPosition?.(now);
-      return isOff() || now === 0;
+      return now === 0;
     });
   }
 

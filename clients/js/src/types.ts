@@ -17,6 +17,12 @@ export interface Messages {
   options?: object;
   /** The version of the game's messages, if its author counts them. */
   version?: string;
+  /** What the room shares of its state. */
+  state?: object;
+  /** What it shares of each player's data. */
+  player?: object;
+  /** What it shares of a player's data with that player, if that is more. */
+  mine?: object;
 }
 
 /** The least that describes messages: interfaces will do. */
@@ -34,7 +40,29 @@ export interface AnyMessages {
   toClient: Record<string, any>;
   // biome-ignore lint/suspicious/noExplicitAny: that is what it says
   answers: Record<string, any>;
+  // biome-ignore lint/suspicious/noExplicitAny: that is what it says
+  state: any;
+  // biome-ignore lint/suspicious/noExplicitAny: that is what it says
+  player: any;
+  // biome-ignore lint/suspicious/noExplicitAny: that is what it says
+  mine: any;
 }
+
+/** What may be read and not changed, with everything in it. */
+export type DeepReadonly<T> = 0 extends 1 & T
+  ? T
+  : T extends object
+    ? { readonly [K in keyof T]: DeepReadonly<T[K]> }
+    : T;
+
+/** A room's state; unknown if it is not described. */
+export type StateOf<M> = M extends { state: infer State } ? DeepReadonly<State> : unknown;
+
+/** What is shared of each player; unknown if it is not described. */
+export type PlayerOf<M> = M extends { player: infer Player } ? DeepReadonly<Player> : unknown;
+
+/** A player's own data. */
+export type MineOf<M> = M extends { mine: infer Mine } ? DeepReadonly<Mine> : PlayerOf<M>;
 
 /** What a player joins a room with, as far as it is described. */
 export type OptionsOf<M> = M extends { options: infer O extends object } ? O : Record<string, unknown>;
@@ -160,6 +188,8 @@ export interface RoomInfo {
   readonly spectators: number;
   /** How many may watch; 0: nobody. */
   readonly maxSpectators: number;
+  /** What the host is called, if they have a name. */
+  readonly hostName: string;
 }
 
 /** One page of a search; the cursor gets the next one, and is empty after the last. */
@@ -243,6 +273,8 @@ export interface JoinOrCreateOptions<M = unknown> extends NewRoom {
   where?: string;
   /** What the room's `join_options` asks for. */
   options?: OptionsOf<M>;
+  /** Whether what the room shares is never changed in place; as it was said to `connect` if you say nothing. */
+  immutable?: boolean;
 }
 
 export interface JoinOptions<M = unknown> {
@@ -251,6 +283,8 @@ export interface JoinOptions<M = unknown> {
   messageVersion?: string;
   /** What the room's `join_options` asks for. */
   options?: OptionsOf<M>;
+  /** Whether what the room shares is never changed in place; as it was said to `connect` if you say nothing. */
+  immutable?: boolean;
 }
 
 export interface SearchOptions {
@@ -307,12 +341,14 @@ export interface WaitOptions<M = unknown> {
   password?: string;
   /** As for a join. */
   options?: OptionsOf<M>;
-  /** Leave the line after so many seconds. */
+  /** Leave the line after so many seconds, and reject with `TimedOut`. */
   timeoutS?: number;
   /** Told where we stand, 1 being next. */
   onPosition?: (position: number) => void;
-  /** Leave the line when it is aborted. */
+  /** Leave the line when it is aborted, and reject with its reason. */
   signal?: AbortSignal;
+  /** Whether what the room shares is never changed in place; as it was said to `connect` if you say nothing. */
+  immutable?: boolean;
 }
 
 export interface PlacedPlayer {

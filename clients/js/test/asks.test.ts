@@ -89,7 +89,10 @@ test("after a timeout or an abort the message is not taken back, and its answer 
     expect(room.ask("buy", { count: 1 }, { timeoutS: 5 })).rejects.toEqual(
       new TimedOut('no answer to "buy" within 5 s'),
     ),
-    expect(room.ask("buy", { count: 2 })).rejects.toEqual(new TimedOut('no answer to "buy" within 30 s')),
+    // As a page without types may say that it has nothing to say.
+    expect(room.ask("buy", { count: 2 }, { timeoutS: undefined } as never)).rejects.toEqual(
+      new TimedOut('no answer to "buy" within 30 s'),
+    ),
     expect(room.ask("buy", { count: 3 }, { signal: abort.signal })).rejects.toThrow("enough"),
   ];
   abort.abort(new Error("enough"));

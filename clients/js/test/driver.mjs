@@ -10,7 +10,14 @@ import { connect } from "../dist/index.js";
 let session;
 /** @type {import("../dist/index.js").ClientRoom} */
 let room;
-const heard = { down: 0, wrong: /** @type {number[]} */ ([]), words: /** @type {string[]} */ ([]) };
+const heard = {
+  down: 0,
+  wrong: /** @type {number[]} */ ([]),
+  words: /** @type {string[]} */ ([]),
+  stale: /** @type {number[]} */ ([]),
+  stateless: 0,
+  changes: 0,
+};
 let sent = 0;
 /** @type {{ until: number, tell: (told: object) => void }[]} */
 let waiting = [];
@@ -37,9 +44,14 @@ const told = (outcome) => ({ kind: outcome?.kind, replayed: outcome?.replayed, r
 /** @param {import("../dist/index.js").ClientRoom} joined */
 function listen(joined) {
   room = joined;
+  room.onChange(() => {
+    heard.changes += 1;
+  });
   room.on("down", ({ number }) => {
     if (number !== heard.down + 1) heard.wrong.push(number);
     heard.down = number;
+    if (joined.state === undefined) heard.stateless += 1;
+    else if (joined.state.down !== number) heard.stale.push(number);
   });
   room.on("state", ({ down }) => {
     heard.down = down;
@@ -114,6 +126,12 @@ const ways = {
   pour: ({ numbers }) => room.send("pour", { numbers }),
   flush: () => room.flush(),
   heard: ({ until = 0 }) => (heard.down >= until ? heard : new Promise((tell) => waiting.push({ until, tell }))),
+  shared: () => ({
+    state: room.state ?? null,
+    players: room.players,
+    mine: room.mine ?? null,
+    changes: heard.changes,
+  }),
   async receive({ numbers }) {
     const messages = [];
     for (let i = 0; i < numbers; i++) messages.push(await session.receive());

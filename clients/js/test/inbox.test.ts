@@ -1,7 +1,7 @@
 /** Messages to the session itself: the same claims as tests/server/test_session_messages.py makes of the Python client. */
 
 import { afterEach, beforeEach, expect, test } from "vitest";
-import { SessionEnded } from "../src/errors.js";
+import { SessionEnded, TimedOut } from "../src/errors.js";
 import type { FromServer } from "../src/frames.js";
 import type { SessionMessage } from "../src/types.js";
 import { data, type FakeServer, goOn, later, seatAt, settled, standStill, welcome } from "./fake_server.js";
@@ -107,5 +107,53 @@ test("a session that is another one declares the gap", async () => {
   expect([await session.receive(), await session.receive()]).toEqual([
     { type: "holdfast.resynced", body: {} },
     counted(5),
+  ]);
+});
+
+test("what comes after the last listener is gone waits for the next, also within one payload", async () => {
+  const { session } = await server.seated();
+  const heard: SessionMessage[] = [];
+  const off = session.on("message", (message) => {
+    heard.push(message);
+    off();
+  });
+
+  await server.last.say(OPENED, own(1), own(2));
+  await server.last.say(own(3));
+  await later(1);
+
+  expect(heard).toEqual([counted(1)]);
+  expect(server.last.all("ack")).toEqual([["ack", 2, 1]]);
+  expect(await session.receive()).toEqual(counted(2));
+  session.on("message", (message) => heard.push(message));
+  await settled();
+  expect(heard).toEqual([counted(1), counted(3)]);
+});
+
+test("one type can be waited for, for so long only, and the others stay", async () => {
+  const { session } = await server.seated();
+  await server.last.say(OPENED, own(1), ["data", 2, 2, 0, "invited", { room: "r2" }]);
+
+  expect(await session.receive("invited")).toEqual({ type: "invited", body: { room: "r2" } });
+  expect(await session.receive()).toEqual(counted(1));
+  const never = session.receive("invited", { timeoutS: 5 });
+  const rejected = expect(never).rejects.toEqual(new TimedOut('no "invited" within 5 s'));
+  await later(5);
+  await rejected;
+  const aborted = session.receive(undefined, { signal: AbortSignal.abort(new Error("enough")) });
+  await expect(aborted).rejects.toThrow("enough");
+});
+
+test("what was read counts as processed when the session is suspended", async () => {
+  const { session, room } = await server.seated();
+  await server.last.say(OPENED, own(1), data(1, "moved", { x: 1 }), data(2, "moved", { x: 2 }));
+  await session.receive();
+  await room.receive("moved");
+
+  session.suspend();
+
+  expect(server.last.all("ack")).toEqual([
+    ["ack", 1, 1],
+    ["ack", 2, 1],
   ]);
 });

@@ -348,6 +348,29 @@ test("a state that is older than what its page did afterwards uses no number twi
   expect(server.last.all("request")).toEqual([["request", 4, "mine", {}]]);
 });
 
+test("a page that is refreshed before the server has applied what it does not remember waits for that, too", async () => {
+  await server.seated({ storage });
+  const old = storage.copy();
+  browser.leavePage();
+  const second = server.connect({ storage: old, afterRefresh: "replay" });
+  await dialled(2);
+  await server.last.say(welcome("s1", "t2", "resumed", [{ ...seatAt(0), accepted: 2 }], 1));
+  await second;
+  const kept = old.copy();
+  browser.leavePage();
+
+  const third = server.connect({ storage: kept, afterRefresh: "replay" });
+  await dialled(3);
+  await server.last.say(welcome("s1", "t3", "resumed", [{ ...seatAt(0), accepted: 2 }], 1));
+  const { room } = await third;
+  room?.send("move", { x: 3 });
+  await settled();
+  expect(server.last.all("data").map((frame) => frame[2])).toEqual([1, 2]);
+  await server.last.say(["ack", 1, 2]);
+
+  expect(server.last.all("data").at(-1)).toEqual(["data", 1, 3, 0, "move", { x: 3 }]);
+});
+
 test("messages to the session that a page has not dealt with are for the next one, and none of them is asked for anew", async () => {
   const { session } = await server.seated({ storage });
   await server.last.say(["seat", "joined", 2, 1, "", "", "session"]);

@@ -30,7 +30,7 @@ test("the hello is alone until the welcome has come", async () => {
 
   expect(server.last.protocols).toEqual(["holdfast.v1.msgpack"]);
   expect(server.last.heard).toEqual([
-    ["hello", { credential: "secret" }, null, expect.stringContaining("holdfast-js"), "Ada", ["session"]],
+    ["hello", { credential: "secret" }, null, expect.stringContaining("holdfast-js"), "Ada", ["session", "state"]],
   ]);
 
   await server.last.say(welcome("s1", "t1"));
@@ -133,6 +133,22 @@ test("one type is waited for, and the others stay for listeners", async () => {
   expect(server.last.all("ack")).toEqual([["ack", 1, 4]]);
 });
 
+test("what was received counts as processed as soon as the next one is asked for, and the seat can be done with", async () => {
+  const { room } = await server.seated();
+  await server.last.say(data(1, "moved", { x: 1 }));
+  await room.receive("moved");
+
+  const next = room.receive("moved");
+  await later(1);
+  expect(server.last.all("ack")).toEqual([["ack", 1, 1]]);
+
+  await Promise.all([
+    expect(next).rejects.toMatchObject({ code: "not_seated" }),
+    server.last.say(data(2, "holdfast.left", { reason: "kicked", message: "" })),
+  ]);
+  expect(server.last.all("ack").at(-1)).toEqual(["ack", 1, 2]);
+});
+
 test("a message goes to whoever waits for it, and not to a listener too", async () => {
   const { room } = await server.seated();
   const seen: unknown[] = [];
@@ -227,6 +243,21 @@ test("terms that nobody can keep are a protocol error", async () => {
   await server.last.say(frame as unknown as FromServer);
 
   await expect(connecting).rejects.toMatchObject({ reason: "protocol" });
+});
+
+test("who waits for a seat for so long only is told that the time is over, or why it was aborted", async () => {
+  const { session } = await server.seated();
+  const aborted = session.waitForSeat("r2", { signal: AbortSignal.abort(new Error("enough")) });
+  await expect(aborted).rejects.toThrow("enough");
+  const late = expect(session.waitForSeat("r2", { timeoutS: 5 })).rejects.toEqual(
+    new TimedOut("no seat in room r2 within 5 s"),
+  );
+  await settled();
+  await server.last.say(["reply", 2, { room: "r2", position: 2 }, null]);
+
+  await later(5);
+
+  await late;
 });
 
 test("a line is stood in, told of, asked again after a drop, and left with a seat", async () => {

@@ -14,6 +14,14 @@ interface ArenaMessages {
   toClient: { moved: Move & { who: string } };
   answers: { move: Move | null };
   version: "1";
+  state: { pile: string[]; leader: { id: string } };
+  player: { score: number };
+  mine: { score: number; hand: string[] };
+}
+
+interface ChatMessages {
+  toServer: { say: { text: string } };
+  toClient: { said: { text: string } };
 }
 
 /** What is generated fits the contract. */
@@ -55,3 +63,28 @@ test("a described room takes and gives what was described", async () => {
   expect(seen).toEqual(["moved bob 3"]);
   expect(server.last.all("data")).toHaveLength(9);
 });
+
+/** What is shared may be read as it was described, and not be changed. Never called: it need only compile. */
+export function reading(room: ClientRoom<ArenaMessages>, any: ClientRoom, chat: ClientRoom<ChatMessages>): void {
+  const pile: readonly string[] | undefined = room.state?.pile;
+  const score: number | undefined = room.players.bob?.score;
+  const hand: readonly string[] | undefined = room.mine?.hand;
+  room.onChange("state", (state) => state?.leader.id.length);
+  room.onChange("players.*", (player, id) => [player?.score, id.length]);
+  room.onChange("mine", (mine) => mine?.hand.length);
+  room.onChange("state.pile.*", (card: string, place: number) => [card, place, pile, score, hand]);
+  room.onChange((paths) => paths.length);
+  // @ts-expect-error it is the server's
+  room.state?.pile.push("ace");
+  // @ts-expect-error it is the server's
+  if (room.state) room.state.leader.id = "eve";
+  // @ts-expect-error it is the server's
+  if (room.mine) room.mine.score = 9;
+  // @ts-expect-error it may not have come
+  room.state.pile;
+  // @ts-expect-error no such field
+  room.players.bob?.hand;
+  any.state.whatever.it.is = any.players.bob.score + any.mine.hand;
+  // @ts-expect-error it is not described
+  chat.state.pile;
+}

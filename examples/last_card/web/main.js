@@ -15,24 +15,23 @@ function drawCard(made, card) {
   return made;
 }
 
-function drawPlayer(player, turn, me) {
+function drawPlayer(id, player, turn, me) {
   const line = document.createElement("li");
-  const name = `${player.name}${player.id === me ? " (you)" : ""}`;
-  line.textContent = `${name}${player.is_bot ? ", bot" : ""}: ${player.cards}`;
-  line.classList.toggle("turn", player.id === turn);
+  line.textContent = `${player.name}${id === me ? " (you)" : ""}${player.is_bot ? ", bot" : ""}: ${player.cards}`;
+  line.classList.toggle("turn", id === turn);
   line.classList.toggle("away", !player.is_here);
   return line;
 }
 
-function describe({ phase, turn, endsAt, players, winner, spectators }, me) {
+function describe({ turn, turn_ends_at, winner, spectators }, players, me) {
   const watching = spectators ? ` ${spectators} watching.` : "";
-  if (phase === "lobby") {
-    const over = winner ? `${winner} wins! ` : "";
-    return `${over}${players.length < 4 ? "Waiting for players; bots come soon." : "Waiting for everybody's rematch."}${watching}`;
+  if (!turn) {
+    const isFull = Object.keys(players).length === 4;
+    const next = isFull ? "Waiting for everybody's rematch." : "Waiting for players; bots come soon.";
+    return `${winner ? `${winner} wins! ` : ""}${next}${watching}`;
   }
-  const who = turn === me ? "It is your turn" : `${players.find((each) => each.id === turn)?.name} plays`;
-  const seconds = Math.max(0, Math.ceil((endsAt - Date.now()) / 1000));
-  return `${who} (${seconds} s).${watching}`;
+  const who = turn === me ? "It is your turn" : `${players[turn]?.name} plays`;
+  return `${who} (${Math.max(0, Math.ceil(turn_ends_at - Date.now() / 1000))} s).${watching}`;
 }
 
 function fits(card, top) {
@@ -42,6 +41,7 @@ function fits(card, top) {
 async function play(name) {
   const { url } = await (await fetch("/holdfast.json")).json();
   const session = await connect(url, { name });
+  sessionStorage.setItem("last_card.name", name);
   session.on("drop", () => show("Connection lost; reconnecting …"));
   session.on("close", (error) => show(`Session ended: ${error.message}`));
 
@@ -49,45 +49,45 @@ async function play(name) {
   const room = watched
     ? (session.spectating ?? (await session.spectate(watched)))
     : (session.room ?? (await session.joinOrCreate("last_card")));
-  let cards = [];
-  let table = { phase: "lobby", turn: "", top: "", players: [] };
+  const me = session.playerId;
 
+  const status = () => room.state && show(describe(room.state, room.players, me));
   const draw = () => {
-    const isMine = table.phase === "playing" && table.turn === session.playerId;
+    const { state, players, mine } = room;
+    if (!state) return; // it has not come yet
+    const isMine = state.turn === me;
+    const top = state.pile.at(-1) ?? "";
     $("#hand").replaceChildren(
-      ...cards.map((card) => {
+      ...(mine?.hand ?? []).map((card) => {
         const button = drawCard(document.createElement("button"), card);
-        button.disabled = !isMine || !fits(card, table.top);
+        button.disabled = !isMine || !fits(card, top);
         button.onclick = () => room.send("play", { card });
         return button;
       }),
     );
-    $("#players").replaceChildren(...table.players.map((each) => drawPlayer(each, table.turn, session.playerId)));
-    drawCard($("#top"), table.top);
+    $("#players").replaceChildren(...Object.entries(players).map(([id, each]) => drawPlayer(id, each, state.turn, me)));
+    drawCard($("#top"), top);
     $("#draw").disabled = !isMine;
-    const mine = table.players.find((each) => each.id === session.playerId);
-    $("#rematch").hidden = table.phase === "playing" || mine?.wants_rematch !== false;
-    show(describe(table, session.playerId));
+    $("#rematch").hidden = state.turn !== "" || mine?.wants_rematch !== false;
+    status();
   };
-  room.on("hand", (hand) => {
-    cards = hand.cards;
-    draw();
-  });
-  room.on("table", (told) => {
-    table = { ...told, endsAt: Date.now() + 1000 * (told.turn_s ?? 0) };
-    draw();
-  });
+  room.onChange(draw);
+  draw();
   room.on("cheered", ({ name: from, text }) => {
     $("#cheered").textContent = `${from}: ${text}`;
   });
   room.on("holdfast.refused", ({ message }) => show(message));
   room.on("holdfast.left", ({ reason, message }) => show(`You left the table: ${message || reason}`));
 
-  setInterval(() => table.phase === "playing" && show(describe(table, session.playerId)), 1000);
+  setInterval(() => room.state?.turn && status(), 1000);
   $("#draw").onclick = async () => {
-    // Answered once, also if the connection breaks in between.
-    const { card } = await room.ask("draw", {});
-    if (card) show(`You drew ${drawCard(document.createElement("span"), card).textContent}.`);
+    try {
+      // Answered once, also if the connection breaks in between.
+      const { card } = await room.ask("draw", {});
+      if (card) show(`You drew ${drawCard(document.createElement("span"), card).textContent}.`);
+    } catch (error) {
+      show(error.message); // the time was up, for example
+    }
   };
   $("#rematch").onclick = () => room.send("rematch", {});
   $("#cut").onclick = () => session.cut();
@@ -104,8 +104,17 @@ async function play(name) {
 
 function begin(name) {
   $("#enter").hidden = true;
-  play(name).catch((error) => show(`Error: ${error.message}`));
+  play(name).catch((error) => {
+    show(`Error: ${error.message}`);
+    // Another name may be allowed.
+    if (error.problem === "name_not_allowed") $("#enter").hidden = false;
+  });
 }
+
+$("#enter").onsubmit = (event) => {
+  event.preventDefault();
+  begin(event.target.elements.name.value);
+};
 
 const known = sessionStorage.getItem("last_card.name");
 if (known || watched) {
@@ -113,10 +122,4 @@ if (known || watched) {
 } else {
   show("Who are you?");
   $("#enter").hidden = false;
-  $("#enter").onsubmit = (event) => {
-    event.preventDefault();
-    const name = event.target.elements.name.value;
-    sessionStorage.setItem("last_card.name", name);
-    begin(name);
-  };
 }

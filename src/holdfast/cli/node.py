@@ -32,6 +32,22 @@ class Node:
 
     def ask(self, method: str, *path: str, query: Mapping[str, Any] | None = None, body: Any = None) -> Any:
         """Send a request; returns the answer, or raises a `ClickException` with the node's error."""
+        text = self._send(method, *path, query=query, body=body)
+        if not text:
+            return None
+        try:
+            content = json.loads(text)
+        except ValueError:
+            raise self._not_holdfast() from None
+        if not isinstance(content, dict):
+            raise self._not_holdfast()
+        return content
+
+    def fetch(self, *path: str) -> bytes:
+        """Download a file."""
+        return self._send("GET", *path)
+
+    def _send(self, method: str, *path: str, query: Mapping[str, Any] | None = None, body: Any = None) -> bytes:
         address = f"{self.url}/v1/{'/'.join(quote(part, safe='') for part in path)}"
         if query:
             address += f"?{urlencode({key: value for key, value in query.items() if value}, doseq=True)}"
@@ -44,7 +60,8 @@ class Node:
             request.data = json.dumps(body).encode()
         try:
             with _open(request, timeout=_TIMEOUT_S) as answer:
-                text = answer.read()
+                content: bytes = answer.read()
+                return content
         except HTTPError as error:
             raise click.ClickException(_problem(error)) from None
         except (URLError, HTTPException, OSError) as error:
@@ -53,15 +70,6 @@ class Node:
                 f"No node answers at {self.url} ({reason}). Is `holdfast serve` running, with its HTTP API? "
                 "Give its address with --url."
             ) from None
-        if not text:
-            return None
-        try:
-            content = json.loads(text)
-        except ValueError:
-            raise self._not_holdfast() from None
-        if not isinstance(content, dict):
-            raise self._not_holdfast()
-        return content
 
     def items(self, *path: str, query: Mapping[str, Any], limit: int | None) -> list[dict[str, Any]]:
         """The items of a list: up to a limit, page by page, or all of a list that has no pages."""

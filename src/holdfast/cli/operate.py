@@ -11,7 +11,7 @@ from typing import Any
 import click
 
 from holdfast.cli.node import Node, asks_node, limit_option
-from holdfast.cli.showing import Column, Item, Show, ago, show_one, show_timeline, span, table_of
+from holdfast.cli.showing import Column, Item, Show, ago, show_one, show_room, show_timeline, span, table_of
 
 _UNITS_S = {"s": 1, "m": 60, "min": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _SPAN = re.compile(r"(\d+(?:\.\d+)?) ?(s|min|m|h|d|w)")
@@ -141,7 +141,23 @@ def _add(group: click.Group, name: str, route: str, shown: Show, about: str, *op
     group.command(name, help=about)(command)
 
 
-_add(rooms, "show", "GET rooms/{room_id}", show_one, "Show all details of a room on a running node.")
+@rooms.command("show")
+@click.argument("room_id")
+@asks_node(show_room)
+def show_a_room(*, node: Node, room_id: str) -> Any:
+    """Show all details of a room on a running node, and its contents.
+
+    You see everything. What clients do not is marked: [private] is for its own player, [hidden] for nobody.
+    """
+    room = node.ask("GET", "rooms", room_id)
+    if room["status"] == "active":
+        try:
+            room["contents"] = node.ask("GET", "rooms", room_id, "state")
+        except click.ClickException as error:
+            click.echo(f"Its contents are not shown: {error.message}", err=True)
+    return room
+
+
 _add(
     *(rooms, "seats", "LIST rooms/{room_id}/seats", table_of(_SEATS, empty="No seats are taken.")),
     "Show the seats of a room on a running node.",
@@ -421,7 +437,7 @@ def _body(_context: click.Context, _parameter: click.Parameter, text: str | None
 @click.command()
 @click.argument("text", required=False, default="")
 @click.option("--role", default="", help="Only to sessions with this role.")
-@click.option("--kind", default="", help="Only to sessions with a seat in a room of this kind.")
+@click.option("--kind", default="", help="Only to players and spectators in rooms of this kind.")
 @click.option("--type", "type_", default="", metavar="NAME", help="Instead of a text: the wire name of a message.")
 @click.option("--body", callback=_body, metavar="JSON", help="The fields of that message.")
 @asks_node(_show_sent)

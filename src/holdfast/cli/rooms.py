@@ -14,6 +14,7 @@ import click
 from holdfast.cli.node import Node, asks_node, limit_option
 from holdfast.cli.operate import ROOMS, rooms
 from holdfast.cli.options import store_failed
+from holdfast.cli.recordings import COMMANDS
 from holdfast.cli.showing import Column, ago, counted, show, table_of
 from holdfast.core.records import Unreadable, decode_room, decode_session, digest, room_key, seats_of
 from holdfast.core.room_file import (
@@ -42,6 +43,9 @@ from holdfast.stores.port import (
 )
 
 __all__ = ["rooms"]
+
+for command in COMMANDS:
+    rooms.add_command(command)
 
 _KIB = 1024
 _ID = re.compile(r"\w[\w-]{0,63}", re.ASCII)

@@ -3,12 +3,13 @@
 import json
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 import click
 from rich import box
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
@@ -58,7 +59,7 @@ def table_of(columns: Sequence[Column], *, empty: str) -> Callable[[Sequence[Ite
         _fit(rows, headings, console.width)
         table = Table(box=box.SIMPLE, show_edge=False, pad_edge=False)
         for number, heading in enumerate(headings):
-            table.add_column(heading, no_wrap=True, width=max(len(heading), *(len(row[number]) for row in rows)))
+            table.add_column(heading, no_wrap=True, width=_widest(heading, rows, number))
         for row in rows:
             table.add_row(*map(Text, row))
         # The terminal wraps a line that is too long, so that nothing of it is lost.
@@ -84,14 +85,20 @@ def _cell(item: Item, column: Column) -> object:
 
 def _fit(rows: list[list[str]], headings: Sequence[str], width: int) -> None:
     """Shorten the long columns until the table fits; ids and states stay whole, because they are copied and scanned."""
-    widest = [max(len(heading), *(len(row[number]) for row in rows)) for number, heading in enumerate(headings)]
+    widest = [_widest(heading, rows, number) for number, heading in enumerate(headings)]
     too_wide = sum(widest) + _GAP * (len(headings) - 1) - width
     for number, heading in enumerate(headings):
         if heading in LONG and too_wide > 0:
             kept = max(_LEAST, widest[number] - too_wide)
             too_wide -= max(0, widest[number] - kept)
             for row in rows:
-                row[number] = row[number] if len(row[number]) <= kept else f"{row[number][: kept - 1]}…"
+                if cell_len(row[number]) > kept:
+                    row[number] = f"{set_cell_size(row[number], kept - 1).rstrip()}…"
+
+
+def _widest(heading: str, rows: Sequence[Sequence[str]], number: int) -> int:
+    """The width of a column on a terminal, where many letters and emoji are two columns wide."""
+    return max(cell_len(heading), *(cell_len(row[number]) for row in rows))
 
 
 def show_one(item: Item) -> None:
@@ -109,6 +116,47 @@ def show_one(item: Item) -> None:
                 text = "-" if value is None or name.endswith("_at") else str(value)
         table.add_row(Text(name, style="dim"), Text(printable(text)))
     _console(PIPE_COLUMNS).print(table)
+
+
+def show_room(room: Item) -> None:
+    """Print a room's details, then what is in it as a tree; what not everybody sees is marked."""
+    show_one({name: value for name, value in room.items() if name != "contents"})
+    contents = room.get("contents")
+    if contents is None:
+        return
+    shared = contents["shared"]
+    marks = {tuple(path.split(".")): mark for mark in ("private", "hidden") for path in (shared or {}).get(mark, ())}
+    seen = f"clients see {' and '.join(shared['roots'])}" if shared else "nothing is shared with clients"
+    if shared and shared["has_view"]:
+        seen += "; each has a view of its own of the state"
+    if shared and shared["behind"]:
+        seen += f"; {shared['behind']} behind, with {shared['kept_bytes']:,} bytes of earlier states kept for them"
+    console = _console(PIPE_COLUMNS)
+    console.print()
+    console.print(Text.assemble(("Contents", "bold"), f" ({seen})"))
+    players = {each["id"]: each["data"] for each in contents["players"]}
+    timers = {"timers": contents["timers"]} if contents["timers"] else {}
+    for name, value in {"state": contents["state"], **contents["attributes"], "players": players, **timers}.items():
+        for line in _branch((name,), value, marks):
+            console.print(line, soft_wrap=True)
+
+
+def _branch(path: tuple[str, ...], value: Any, marks: Mapping[tuple[str, ...], str]) -> Iterator[Text]:
+    """The lines of one value of a tree, with the keys that lead to it."""
+    mark = next((mark for pattern, mark in marks.items() if _matches(pattern, path)), "")
+    line = Text.assemble("  " * len(path), (printable(path[-1]), "dim"), (f" [{mark}]" if mark else "", "yellow"))
+    inside: Mapping[Any, Any] = {}
+    if isinstance(value, dict):
+        inside = value
+    elif isinstance(value, list) and any(isinstance(each, dict | list) for each in value):
+        inside = dict(enumerate(value))
+    yield line if inside else line.append(f"  {printable(json.dumps(value, ensure_ascii=False))}")
+    for key, each in inside.items():
+        yield from _branch((*path, str(key)), each, marks)
+
+
+def _matches(pattern: tuple[str, ...], path: tuple[str, ...]) -> bool:
+    return len(pattern) == len(path) and all(part in ("*", key) for part, key in zip(pattern, path, strict=True))
 
 
 def show_timeline(timeline: Item) -> None:

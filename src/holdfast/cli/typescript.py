@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec import inspect as mi
 
 from holdfast.cli.loading import load
+from holdfast.cli.shared_types import SHARED, Side, seen_fields, seen_types, shared_parts, side_of
 from holdfast.core.messages import Message
 from holdfast.core.room import Room
 from holdfast.server.messages import (
@@ -28,12 +29,14 @@ from holdfast.server.messages import (
     inner_types,
     is_array,
     may_be_missing,
+    may_be_unset,
     messages_of,
     name_of,
     named_types,
     version_of,
     without_metadata,
 )
+from holdfast.state import Unshareable
 
 _IDENTIFIER = re.compile(r"[A-Za-z_$][A-Za-z0-9_$]*")
 _PLAIN: dict[type[mi.Type], str] = {
@@ -78,11 +81,12 @@ class Unmappable(Exception):
 )
 @click.option("--check", is_flag=True, help="Write nothing; fail and show the difference if FILE is not up to date.")
 def types(game: str, *, out: Path | None, check: bool) -> None:
-    """Write the types of a game's messages, for its clients.
+    """Write the types of a game's messages and of what its rooms share, for its clients.
 
     GAME is a Python file (game.py) or module (games.arena). Each kind of room gets an interface with the messages that
     clients send (those that its @on handlers take), the messages that it sends to them (its `sends`, or every message
-    of the project that no handler takes), and the options that players join with (its `join_options`).
+    of the project that no handler takes), the options that players join with (its `join_options`), and what it shares:
+    its `state`, what everybody sees of a `player`, and what a player sees of their own data (`mine`).
 
     The interface has a version, which clients give when they create and join rooms. If the messages have changed since
     then, the server rejects such a client and says what to do.
@@ -175,6 +179,8 @@ class _Writer:
         self._types = up | self._to_client
         # Those that are sent both ways and look different each way.
         self._split = {cls for cls in up.keys() & self._to_client.keys() if _depends_on_direction(up[cls])}
+        self._parts = {kind.room: _shared(kind.room) for kind in kinds}
+        self._shared = seen_types(part for parts in self._parts.values() for part in parts.values())
         taken = {name for kind in kinds for name in (kind.interface, kind.constant)}
         if len(taken) < 2 * len(kinds):
             raise Unmappable("two kinds of rooms have classes of the same name: rename one of them")
@@ -182,6 +188,19 @@ class _Writer:
         for double in sorted({self._name(cls, "toServer") for cls in self._split} & set(self._names.values())):
             # TypeScript would merge two interfaces of the same name.
             raise Unmappable(f"two classes would be called {double}: rename one of them")
+        self._shared_names = self._names_of_shared({*self._names.values(), *taken})
+
+    def _names_of_shared(self, taken: Collection[str]) -> dict[Any, str]:
+        """A class that is in messages too may look different there: with optional fields, or another form of dates."""
+        plain = _names_for({cls for cls, _ in self._shared}, ())
+        names = {
+            (cls, side): ("Own" if side == "own" else "Shared" if plain[cls] in taken else "") + plain[cls]
+            for cls, side in self._shared
+        }
+        for name, same in _grouped(names, names.__getitem__).items():
+            if len(same) > 1 or name in taken:
+                raise Unmappable(f"two classes would be called {name}: rename one of them")
+        return names
 
     def types(self) -> list[str]:
         """The declaration of every type, in the order of their names."""
@@ -191,6 +210,8 @@ class _Writer:
             declared.append(self._declared(name, kind, "toClient" if cls in self._to_client else "toServer"))
             if cls in self._split:
                 declared.append(self._declared(self._name(cls, "toServer"), kind, "toServer"))
+        for seen, name in sorted(self._shared_names.items(), key=lambda item: item[1]):
+            declared.append(self._declared(name, self._shared[seen], seen[1]))
         return declared
 
     def room(self, kind: _RoomTypes) -> str:
@@ -209,6 +230,8 @@ class _Writer:
         options = kind.messages.options
         if options is not None:
             lines.append(f"  options: {self._type(self._messages[options], 'toServer', options.__name__)};")
+        for part, (info, seen_by) in self._parts[kind.room].items():
+            lines.append(f"  {part}: {self._type(info, seen_by, kind.room.__name__)};")
         lines += [f"  version: typeof {kind.constant};", "}", ""]
         lines += [
             f"/** Version {name_of(version)} of these messages: pass it when you create and join rooms. */",
@@ -221,15 +244,15 @@ class _Writer:
             types = [self._type(self._messages[each], "toClient", each.__name__) for each in answer.types]
             yield f"    {_key(name)}: {' | '.join([*types, *(['null'] if answer.may_be_nothing else [])])};"
 
-    def _declared(self, name: str, kind: Named, side: Direction) -> str:
+    def _declared(self, name: str, kind: Named, side: Side) -> str:
         if isinstance(kind, mi.EnumType):
             return f"{_comment(kind.cls)}export type {name} = {_one_of(each.value for each in kind.cls)};\n"
         if is_array(kind):
             return f"{_comment(kind.cls)}export type {name} = {self._tuple(kind, side)};\n"
         fields = [
-            f"  {_key(field.encode_name)}{'?' if may_be_missing(kind, field, side) else ''}: "
+            f"  {_key(field.encode_name)}{'?' if _may_be_missing(kind, field, side) else ''}: "
             f"{self._type(field.type, side, _place(kind, field))};"
-            for field in kind.fields
+            for field in seen_fields(kind, side)
         ]
         if isinstance(kind, mi.StructType) and kind.tag_field is not None:
             fields.insert(0, f"  {_key(kind.tag_field)}: {json.dumps(kind.tag)};")
@@ -237,8 +260,8 @@ class _Writer:
             return f"{_comment(kind.cls)}export type {name} = Record<string, never>;\n"
         return "\n".join([f"{_comment(kind.cls)}export interface {name} {{", *fields, "}"]) + "\n"
 
-    def _tuple(self, kind: Record, side: Direction) -> str:
-        is_missing = [may_be_missing(kind, field, side) for field in kind.fields]
+    def _tuple(self, kind: Record, side: Side) -> str:
+        is_missing = [_may_be_missing(kind, field, side) for field in kind.fields]
         # Only the last elements can be optional.
         last_needed = max((at for at, missing in enumerate(is_missing) if not missing), default=-1)
         parts = []
@@ -250,7 +273,7 @@ class _Writer:
             parts.insert(0, f"tag: {json.dumps(kind.tag)}")
         return f"[{', '.join(parts)}]"
 
-    def _type(self, kind: mi.Type, side: Direction, place: str) -> str:
+    def _type(self, kind: mi.Type, side: Side, place: str) -> str:
         kind = without_metadata(kind)
         match kind:
             case mi.StructType() | mi.DataclassType() | mi.TypedDictType() | mi.NamedTupleType() | mi.EnumType():
@@ -263,8 +286,9 @@ class _Writer:
             case mi.TupleType(item_types=types):
                 return f"[{', '.join(self._type(each, side, place) for each in types)}]"
             case mi.DateTimeType(tz=tz):
-                with_zone = "string" if side == "toServer" else "Date"
-                return {True: with_zone, False: "string", None: "string" if side == "toServer" else "Date | string"}[tz]
+                if side != "toClient":
+                    return "string"
+                return {True: "Date", False: "string", None: "Date | string"}[tz]
             case _ if isinstance(kind, _ARRAYS):
                 item = self._type(kind.item_type, side, place)
                 return f"({item})[]" if " | " in item else f"{item}[]"
@@ -276,9 +300,10 @@ class _Writer:
                 what = getattr(getattr(kind, "cls", None), "__name__", type(kind).__name__)
                 raise Unmappable(f"{place} has a type that cannot be written in TypeScript: {what}")
 
-    def _mapping(self, key: mi.Type, value: str, side: Direction, place: str) -> str:
+    def _mapping(self, key: mi.Type, value: str, side: Side, place: str) -> str:
         key = without_metadata(key)
-        if isinstance(key, _TEXT_KEYS):
+        # What is shared has the text of other keys.
+        if isinstance(key, _TEXT_KEYS) or (side in SHARED and isinstance(key, mi.IntType)):
             return f"Record<string, {value}>"
         values: Iterable[Any] = ()
         match key:
@@ -292,9 +317,25 @@ class _Writer:
             return f"Partial<Record<{self._type(key, side, place)}, {value}>>"
         raise Unmappable(f"{place} has keys that are not text, but the keys of JavaScript objects are always text")
 
-    def _name(self, cls: Any, side: Direction) -> str:
+    def _name(self, cls: Any, side: Side) -> str:
+        if side in SHARED:
+            return self._shared_names[cls, side_of(cls, side)]
         name = self._names[cls]
         return f"{name}ToServer" if side == "toServer" and cls in self._split else name
+
+
+def _shared(room: type[Room[Any]]) -> dict[str, tuple[mi.Type, Side]]:
+    try:
+        return shared_parts(room)
+    except Unshareable as error:
+        raise Unmappable(f"{room.__name__} cannot share what it names in `shares`: {error}") from None
+
+
+def _may_be_missing(kind: Record, field: mi.Field, side: Side) -> bool:
+    """What is shared has all its fields but those that are UNSET."""
+    if side in ("toServer", "toClient"):
+        return may_be_missing(kind, field, side)
+    return may_be_unset(kind, field)
 
 
 def _check_wire_names(room: type[Room[Any]], messages: Iterable[type[Message]]) -> None:

@@ -81,6 +81,8 @@ class Channels:
         """Processed to the end, but the server may not have heard so: the next hello tells it again."""
         # Restarted, and the reader has not been told: the gap must be declared, in this process or another.
         self._restarted: set[int] = set()
+        # The whole view of what the room shares has come.
+        self._sharing: set[int] = set()
         self._newest: dict[str, int] = {}
         """By purpose, the number of the newest channel, which may be over."""
         self._last_number = 0
@@ -182,6 +184,7 @@ class Channels:
             del self._open[number]
             self._rooms.pop(number, None)
             self._restarted.discard(number)
+            self._sharing.discard(number)
             events.append(ChannelGone(number, reason, is_reset))
         return events
 
@@ -252,10 +255,21 @@ class Channels:
         return restarted
 
     def read(self, channel: Channel) -> bool:
-        """Something of the stream's present generation was read; True if that is how its reader heard of it."""
+        """The reader was told that the stream was restarted; True if it had not heard of it before."""
         is_first = channel.number in self._restarted
         self._restarted.discard(channel.number)
         return is_first
+
+    def shares(self, number: int) -> bool:
+        """The whole view of what the room shares has come; True if it is the first."""
+        is_first = number in self._open and number not in self._sharing
+        if is_first:
+            self._sharing.add(number)
+        return is_first
+
+    def is_sharing(self, number: int) -> bool:
+        """Whether a whole view of what the room shares has come before, in this process or another."""
+        return number in self._sharing
 
     def clear(self, reason: str) -> list[SeatEvent]:
         """The session is a new one: none of these channels is part of it, and numbers start over."""
@@ -275,6 +289,7 @@ class Channels:
                 channel.kept_messages(),
                 channel.number in self._restarted,
                 channel.purpose,
+                channel.number in self._sharing,
             )
             for channel in self
         ]
@@ -290,9 +305,17 @@ class Channels:
             self._begin(ChannelInfo(saved.number, saved.generation, 0, saved.room, saved.kind, purpose=saved.purpose))
             channel = self._open[saved.number]
             channel.accepted = channel.applied = channel.ack_sent = saved.received
-            channel.restore_outward(saved.last_seq, saved.outbox)
+            channel.restore_outward(saved.last_seq, saved.outbox, filled_to=_last_forgotten(saved))
             if saved.is_restarted:
                 self._restarted.add(saved.number)
+            if saved.is_sharing:
+                self._sharing.add(saved.number)
         self.finished = {position.channel: position for position in state.finished}
         self._newest |= state.newest
         self._last_number = max([self._last_number, *self.finished, *self._newest.values()])
+
+
+def _last_forgotten(saved: SavedChannel) -> int:
+    """The number of the last message whose place alone is kept; 0 if there is none."""
+    first = saved.last_seq - len(saved.outbox) + 1
+    return max((seq for seq, message in enumerate(saved.outbox, first) if message == _FORGOTTEN), default=0)

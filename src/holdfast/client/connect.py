@@ -13,6 +13,7 @@ from holdfast.client.listeners import LISTENERS, SessionListeners
 from holdfast.client.protocol import ClientProtocol
 from holdfast.client.saved import SessionFile, SessionStorage
 from holdfast.client.session import ClientSession
+from holdfast.client.shared import SharedTypes
 from holdfast.core.backoff import FIRST_S, LONGEST_S, Backoff
 from holdfast.core.codec import CODECS, MSGPACK, Codec
 from holdfast.core.errors import Invalid
@@ -73,12 +74,14 @@ class connect:  # noqa: N801 - reads as a verb: `async with holdfast.connect(url
     refuses us. With a saved session, a server that does not answer is tried again for `give_up_s`. A connection that is
     lost later is replaced, and the session resumed, without a word; see `on_drop`.
 
-    `on_drop`, `on_reconnecting`, `on_resume`, `on_stopping` and `on_close` add a listener to that event of the session
-    before the first connection.
+    `on_drop`, `on_reconnecting`, `on_resume`, `on_stopping`, `on_close` and `on_message` add a listener to that event
+    of the session before the first connection.
 
     - `name`: what the player wants to be called; `SessionEnded` with the problem "name_not_allowed" if that is refused.
       A saved session that goes on keeps its own: see `ClientSession.rename`.
     - `messages`: the types that rooms send; others arrive as `Untyped`, and are named once in a warning.
+    - `state`, `data`: the types of what rooms share: of `ClientRoom.state`, and of each player's data in `players` and
+      `mine`. `join` and the others take them, too, for one room; these are for all, and for one that was saved.
     - `auth`: how to sign in; a new guest if you say nothing, a known one with `Auth("guest", credential)`.
     - `saved`: where to keep the session, so that it outlives this process: a file's path, or a `SessionStorage` of your
       own. If there is one, go on with it; if that is gone, sign in with `auth`, or as the same guest as before.
@@ -99,6 +102,8 @@ class connect:  # noqa: N801 - reads as a verb: `async with holdfast.connect(url
         *,
         name: str = "",
         messages: Iterable[type[Message]] = (),
+        state: Any = None,
+        data: Any = None,
         auth: Auth | None = None,
         saved: str | PathLike[str] | SessionStorage | None = None,
         codec: str = MSGPACK.name,
@@ -129,14 +134,14 @@ class connect:  # noqa: N801 - reads as a verb: `async with holdfast.connect(url
         )
         storage = SessionFile(saved) if isinstance(saved, str | PathLike) else saved
         try:
-            state = replayed(storage.read()) if storage is not None else None
-            if state is None:
+            known = replayed(storage.read()) if storage is not None else None
+            if known is None:
                 protocol = ClientProtocol(_codec(codec), auth or Auth(), limits, name)
             else:
-                protocol = ClientProtocol(_codec(state.codec), auth, limits, name)
-                protocol.load(state)
+                protocol = ClientProtocol(_codec(known.codec), auth, limits, name)
+                protocol.load(known)
             journal = SessionJournal(storage, protocol, limits) if storage is not None else None
-            self.session = ClientSession(protocol, options, messages, journal)
+            self.session = ClientSession(protocol, options, messages, journal, SharedTypes(state=state, data=data))
             """Also before it is open."""
             for event, listener in listeners.items():
                 getattr(self.session, event)(listener)

@@ -19,6 +19,7 @@ from holdfast.core.limits import Limits
 from holdfast.core.messages import Message, SeatLeft, check_message
 from holdfast.core.reasons import Reason
 from holdfast.schemas.frames import (
+    FOLLOWS_STATE,
     FRAME_HEAD_BYTES,
     HEARS_SESSION,
     Ack,
@@ -101,7 +102,7 @@ class ClientProtocol:
             positions = self.channels.positions()
             resume = Resume(self.session_id, self._token, positions, self._lineage, self._last_answered)
         name = self._wanted_name or self.name
-        return self.codec.payload(Hello(self._auth, resume, "holdfast-python", name, [HEARS_SESSION]))
+        return self.codec.payload(Hello(self._auth, resume, "holdfast-python", name, [HEARS_SESSION, FOLLOWS_STATE]))
 
     def lost(self) -> None:
         """The connection is gone: what must arrive is written to the next one."""
@@ -215,7 +216,8 @@ class ClientProtocol:
         if channel is None or (arrived.session, arrived.generation) != (self.session_id, channel.generation):
             return
         channel.applied = max(channel.applied, arrived.seq)
-        self.is_changed |= self.channels.read(channel)
+        if not arrived.seq:
+            self.is_changed |= self.channels.read(channel)
         if arrived.name == SeatLeft.wire_name:
             # The last of its stream: acknowledge it now, or with the next hello.
             if self.is_welcome:

@@ -1,12 +1,9 @@
 """Rooms, as a client sees them: the messages of each seat, to and from its room, and the seats of a session."""
 
 import asyncio
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
-from heapq import heappop, heappush
 from math import isinf
-from operator import attrgetter
-from typing import Any, NamedTuple, TypedDict, TypeVar, Unpack, cast, overload
+from typing import Any, NamedTuple, TypedDict, TypeVar, Unpack, overload
 
 import msgspec
 from msgspec import Raw, structs
@@ -14,11 +11,14 @@ from msgspec import Raw, structs
 from holdfast.client.asks import Asks, RawAnswer
 from holdfast.client.channels import Arrived, ChannelGone, ChannelOpened, Restarted, SeatEvent
 from holdfast.client.exchange import Exchange
+from holdfast.client.inbox import Resynced, RoomInbox
+from holdfast.client.shared import SharedState, SharedTypes
 from holdfast.core.codec import DECODE_ERRORS, BodyDecoder, Codec
 from holdfast.core.errors import Invalid, NotSeated, ProtocolError, Refused, Reset, SessionEnded
 from holdfast.core.messages import (
     ASK,
     RESERVED,
+    STATE,
     Announcement,
     HostChanged,
     Message,
@@ -40,148 +40,6 @@ M = TypeVar("M", bound=Message)
 
 # A server that makes names up must not fill the log.
 _WARNED_MAX = 64
-
-
-class Resynced(Message):
-    """Messages could not be kept. In a room's stream the current state follows; in a session's own, what came since."""
-
-
-class _Unread(NamedTuple):
-    place: int
-    message: Message
-    arrived: Arrived | None = None
-
-
-def _first(kept: Iterable[_Unread], message_type: type[Message]) -> _Unread | None:
-    for unread in kept:
-        if isinstance(unread.message, message_type):
-            return unread
-    return None
-
-
-class RoomInbox:
-    """The unread messages of one seat: what was read counts as processed when more is asked for, or by `acknowledge`.
-
-    Reliable messages are bounded by the server's window, which moves only when they are processed. Of the unreliable
-    ones only the newest are kept. Both are read in the order in which they came, or one type before the others.
-    """
-
-    def __init__(self, processed: Callable[[Arrived], None], *, latest_max: int, received: int = 0) -> None:
-        self.left: SeatLeft | None = None
-        """Why there is nothing more to come, known before everything has been read."""
-        self.received = received
-        """The number of the last reliable message that was read."""
-        self._processed = processed
-        self._reliable: deque[_Unread] = deque()
-        self._latest: deque[_Unread] = deque(maxlen=latest_max)
-        self._place = 0
-        self._in_hand: Arrived | None = None
-        # Processed before others that came earlier. An acknowledgement stands for all messages up to its number, so
-        # these wait, in a heap by that.
-        self._ahead: list[tuple[int, Arrived]] = []
-        self._farewell: Arrived | None = None
-        self._is_discarding = False
-
-    # For the reader
-
-    def is_ready(self, message_type: type[Message]) -> bool:
-        """Whether a reader has something to learn: a message of this type, or that there will be none."""
-        return self.left is not None or any(_first(kept, message_type) for kept in (self._reliable, self._latest))
-
-    def next(self, message_type: type[M]) -> M | None:
-        """The oldest message of this type; the others stay."""
-        self.acknowledge()
-        reliable, latest = _first(self._reliable, message_type), _first(self._latest, message_type)
-        if latest is not None and (reliable is None or latest.place < reliable.place):
-            self._latest.remove(latest)
-            return cast("M", latest.message)
-        if reliable is None:
-            return None
-        self._reliable.remove(reliable)
-        assert reliable.arrived is not None
-        self._hold(reliable.arrived)
-        return cast("M", reliable.message)
-
-    def take(self) -> list[Message]:
-        self.acknowledge()
-        entries = sorted([*self._reliable, *self._latest], key=attrgetter("place"))
-        if self._reliable and (arrived := self._reliable[-1].arrived) is not None:
-            self._hold(arrived)
-        self._reliable.clear()
-        self._latest.clear()
-        return [entry.message for entry in entries]
-
-    def _hold(self, arrived: Arrived) -> None:
-        self._in_hand = arrived
-        self.received = arrived.seq
-
-    def acknowledge(self) -> None:
-        """What was read has been dealt with."""
-        if self._in_hand is not None:
-            arrived, self._in_hand = self._in_hand, None
-            heappush(self._ahead, (arrived.seq, arrived))
-        if self._ahead:
-            self._process()
-        if self._farewell is not None and not self._reliable:
-            arrived, self._farewell = self._farewell, None
-            self._processed(arrived)
-
-    def _process(self) -> None:
-        """Process what has nothing unread before it."""
-        unread = self._reliable[0].arrived if self._reliable else None
-        last: Arrived | None = None
-        while self._ahead and (unread is None or self._ahead[0][0] < unread.seq):
-            _, last = heappop(self._ahead)
-        if last is not None:
-            self._processed(last)
-
-    def discard(self, left: SeatLeft) -> None:
-        """Stop reading: everything unread, and everything still to come, counts as processed."""
-        self.end(left)
-        self._is_discarding = True
-        self.take()
-        self.acknowledge()
-
-    # For the session
-
-    def put(self, arrived: Arrived, message: Message) -> None:
-        if isinstance(message, SeatLeft):
-            self.end(message)
-            self._farewell = arrived
-            if self._in_hand is None:
-                self.acknowledge()
-        elif self._is_discarding:
-            self._processed(arrived)
-        else:
-            self._place += 1
-            self._reliable.append(_Unread(self._place, message, arrived))
-
-    def pass_over(self, arrived: Arrived) -> None:
-        """A reliable message came that nobody has to read: processed when those before it are."""
-        heappush(self._ahead, (arrived.seq, arrived))
-        if self._in_hand is None:
-            self._process()
-
-    def put_latest(self, message: Message) -> None:
-        """An unreliable message came; the oldest gives way."""
-        if not self._is_discarding:
-            self._place += 1
-            self._latest.append(_Unread(self._place, message))
-
-    def restart(self, arrived: Arrived) -> None:
-        """The stream was restarted: unread messages are out of date, and the reader is told."""
-        self._in_hand = None
-        self._ahead.clear()
-        self._reliable.clear()
-        self._latest.clear()
-        if not self._is_discarding:
-            self._place += 1
-            self._reliable.append(_Unread(self._place, Resynced(), arrived))
-
-    def end(self, left: SeatLeft) -> None:
-        """The seat is gone; what came before can still be read."""
-        if self.left is None:
-            self.left = left
 
 
 class MessageTypes:
@@ -206,7 +64,7 @@ class MessageTypes:
     def check(self, message_type: Any) -> None:
         """Refuse to wait for what never comes."""
         if not isinstance(message_type, type) or not issubclass(message_type, Message):
-            raise TypeError(f"receive takes a Message class, as in receive(Moved); got {message_type!r}")
+            raise TypeError(f"name a Message class, as in receive(Moved) or on(Moved); got {message_type!r}")
         if not any(issubclass(known, message_type) for known in self._known):
             name = message_type.__name__
             raise Invalid(f"{name} would never arrive: list it in connect(url, messages=[{name}])")
@@ -226,6 +84,13 @@ class MessageTypes:
         if not name.startswith(RESERVED) and name not in self._warned and len(self._warned) < _WARNED_MAX:
             self._warned.add(name)
             log.warning("a message arrives as Untyped", type=name, problem=problem)
+
+    def change(self, body: Raw) -> Any:
+        """A change of the state, as plain data."""
+        try:
+            return self._any.decode(body)
+        except DECODE_ERRORS as error:
+            raise ProtocolError(f"a change of the state cannot be read: {error}") from None
 
     def answer(self, body: Raw) -> tuple[int, Message | None]:
         """The number of an ask, and the answer to it: None if it is empty."""
@@ -302,10 +167,19 @@ class ClientRoom:
     says why.
 
     A message counts as processed, and is acknowledged, when the next one is asked for. One task should read.
+
+    What the room shares is in `state`, `players` and `mine`. While you deal with a message, it is as at the end of that
+    message's turn, else as it is now. Never change it.
     """
 
     def __init__(
-        self, exchange: Exchange, opened: ChannelOpened, types: MessageTypes, inbox: RoomInbox, asks: Asks
+        self,
+        exchange: Exchange,
+        opened: ChannelOpened,
+        types: MessageTypes,
+        inbox: RoomInbox,
+        asks: Asks,
+        shared: SharedState,
     ) -> None:
         self.id = opened.room
         self.kind = opened.kind
@@ -322,6 +196,7 @@ class ClientRoom:
         self._types = types
         self._inbox = inbox
         self._asks = asks
+        self._shared = shared
 
     @property
     def left(self) -> SeatLeft | None:
@@ -351,6 +226,42 @@ class ClientRoom:
     def received(self) -> int:
         """The number of the last reliable message that was read; restarts with a `Resynced`."""
         return self._inbox.received
+
+    # What the room shares
+
+    @property
+    def state(self) -> Any:
+        """The room's state, of the type given as `state=`, else plain data. None until it has come.
+
+        `Invalid` if it does not fit the type.
+        """
+        return self._shared.state
+
+    @property
+    def players(self) -> Mapping[str, Any]:
+        """What is shared of each player's data, by the player's id; of the type given as `data=`, else plain data."""
+        return self._shared.players
+
+    @property
+    def mine(self) -> Any:
+        """This player's own data, with what only they may see; None before it has come, and for spectators."""
+        return self._shared.mine
+
+    @overload
+    def on_change(self, path: str, listener: Callable[..., object], /) -> Callable[[], None]: ...
+    @overload
+    def on_change(self, listener: Callable[[list[list[str | int]]], object], /) -> Callable[[], None]: ...
+    def on_change(
+        self, path: str | Callable[..., object], listener: Callable[..., object] | None = None, /
+    ) -> Callable[[], None]:
+        """Call a plain function when what is shared has changed; the result ends that. What it raises is logged.
+
+        With a path such as "state.pile" or "players.*", it is called with the value (None: gone) and the key for each
+        `*`. Without one, with the list of all paths, once for each change.
+        """
+        if isinstance(path, str):
+            return self._shared.on_change(path, listener)
+        return self._shared.on_change("", path)
 
     # To the room
 
@@ -464,6 +375,21 @@ class ClientRoom:
         except NotSeated:
             raise StopAsyncIteration from None
 
+    # For a reader in another thread
+
+    def _take_turn(self, *, is_first: bool) -> tuple[list[Message], bool]:
+        """As `poll`, up to the next change of the state; and whether there are more."""
+        messages, is_more = self._inbox.take_turn()
+        if is_first and not messages:
+            self._check_seat()
+            self._exchange.check()
+        return messages, is_more
+
+    def _wait_for_reader(self) -> None:
+        """Apply changes only when something is read, and leave their listeners to the reader."""
+        self._inbox.holds_changes = True
+        self._shared.wait_for_reader()
+
     def _check_seat(self) -> None:
         if self.left is not None:
             raise _gone(self.left, self.is_spectator)
@@ -481,14 +407,18 @@ class _Seated(NamedTuple):
     room: ClientRoom
     inbox: RoomInbox
     asks: Asks
+    shared: SharedState
 
 
 class SessionSeats:
     """The seats of a session and the rooms it watched, by channel, oldest first. Only the newest seat and the newest
     place of a spectator are taken, but the others can still be read."""
 
-    def __init__(self, exchange: Exchange, messages: Iterable[type[Message]], *, latest_max: int) -> None:
+    def __init__(
+        self, exchange: Exchange, messages: Iterable[type[Message]], shared: SharedTypes, *, latest_max: int
+    ) -> None:
         self._exchange = exchange
+        self._shared = shared
         self._latest_max = latest_max
         self.types = MessageTypes(exchange.protocol.codec, messages)
         self._seats: dict[int, _Seated] = {}
@@ -497,13 +427,15 @@ class SessionSeats:
 
     def room(self, *, is_spectator: bool = False) -> ClientRoom | None:
         """The room we have a seat in, or the one that we watch."""
-        rooms = (seat.room for seat in reversed(self._seats.values()))
+        # A copy: the blocking client asks from threads of the program.
+        rooms = (seat.room for seat in reversed(list(self._seats.values())))
         return next((room for room in rooms if room.left is None and room.is_spectator == is_spectator), None)
 
-    def room_of(self, info: RoomInfo, *, is_spectator: bool = False) -> ClientRoom:
-        """The room in which a seat was just taken, or that we have just begun to watch."""
-        for room, *_ in reversed(self._seats.values()):
+    def room_of(self, info: RoomInfo, *, is_spectator: bool = False, shared: SharedTypes | None = None) -> ClientRoom:
+        """The room in which a seat was just taken, or that we have just begun to watch; with the types of its state."""
+        for room, _, _, state in reversed(self._seats.values()):
             if room.id == info.id and room.is_spectator == is_spectator:
+                state.use(shared or {})
                 if room.info is None:
                     # Else the room itself has told of a later one.
                     room.info, room.host = info, info.host
@@ -514,6 +446,11 @@ class SessionSeats:
         """What was read has been dealt with."""
         for seat in self._seats.values():
             seat.inbox.acknowledge()
+
+    def welcomed(self) -> None:
+        """There is a connection: get back what is not saved."""
+        for seat in self._seats.values():
+            seat.shared.ask_if_lost()
 
     def ended(self, error: SessionEnded) -> None:
         """The session is over: there will be no answers."""
@@ -539,6 +476,7 @@ class SessionSeats:
                 seat.inbox.put_latest(self.types.message(event.type, event.body))
             case Restarted():
                 seat.inbox.restart(self._exchange.protocol.restart_of(event))
+                seat.shared.restarted()
                 seat.asks.lost(event.applied, event.accepted, event.reason or "resynced")
             case ChannelGone():
                 del self._seats[event.channel]
@@ -549,14 +487,23 @@ class SessionSeats:
     def _opened(self, event: ChannelOpened) -> None:
         channels = self._exchange.protocol.channels
         self._seats = {number: each for number, each in self._seats.items() if channels.get(number) is not None}
+        # A spectator who gets a seat reads the same state.
+        same = [each.shared.types for each in self._seats.values() if each.room.id == event.room]
+        shared = SharedState(self._exchange, event, same[-1] if same else self._shared)
         received = channels.seat(event.channel).applied
-        inbox = RoomInbox(self._exchange.processed, latest_max=self._latest_max, received=received)
+        inbox = RoomInbox(
+            self._exchange.processed, latest_max=self._latest_max, received=received, apply=shared.receive
+        )
         asks = Asks(self._exchange.protocol.limits.asks_max)
-        room = ClientRoom(self._exchange, event, self.types, inbox, asks)
-        self._seats[event.channel] = _Seated(room, inbox, asks)
+        room = ClientRoom(self._exchange, event, self.types, inbox, asks, shared)
+        self._seats[event.channel] = _Seated(room, inbox, asks, shared)
 
     def _arrived(self, seat: _Seated, arrived: Arrived) -> None:
-        room, inbox, asks = seat
+        room, inbox, asks, shared = seat
+        if arrived.name == STATE:
+            inbox.put_change(arrived, self.types.change(arrived.body))
+            shared.waits(inbox.waiting_changes)
+            return
         if arrived.name == MessageAnswered.wire_name:
             number, answer = self.types.answer(arrived.body)
             if asks.answered(number, answer) or answer is None:
@@ -574,7 +521,9 @@ class SessionSeats:
         elif isinstance(message, HostChanged):
             room.host = message.player
             if room.info is not None:
-                room.info = structs.replace(room.info, host=message.player)
+                # The listing, with the name, follows.
+                name = room.info.host_name if room.info.host == message.player else ""
+                room.info = structs.replace(room.info, host=message.player, host_name=name)
         inbox.put(arrived, message)
         if isinstance(message, SeatLeft):
             asks.end(_gone(message))

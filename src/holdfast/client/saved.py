@@ -30,6 +30,8 @@ class SavedChannel(msgspec.Struct, frozen=True):
     # Whether the stream was restarted and the reader does not know yet.
     is_restarted: bool = False
     purpose: str = "seat"
+    # Whether the room shares its state with us: it is not saved, so the next process asks for it.
+    is_sharing: bool = False
 
     def __repr__(self) -> str:
         return f"SavedChannel({self.number}.{self.generation}, in {self.received}, out {self.last_seq})"

@@ -15,6 +15,7 @@ from holdfast.client.listeners import Drop, Listenable, ListenerList
 from holdfast.client.protocol import ClientProtocol, Event, Welcomed
 from holdfast.client.room import Changes, ClientRoom, SessionSeats, several, update_of
 from holdfast.client.session_inbox import SessionInbox
+from holdfast.client.shared import SharedTypes
 from holdfast.client.subscriptions import Placement, RoomWatch, Subscriptions, WaitlistPlace
 from holdfast.core.errors import Expired, NotFound, Reset, RoomFull, SessionEnded
 from holdfast.core.messages import Message
@@ -98,6 +99,7 @@ class ClientSession:
         options: DialOptions,
         messages: Iterable[type[Message]],
         journal: SessionJournal | None = None,
+        shared: SharedTypes | None = None,
     ) -> None:
         self.protocol = protocol
         """The session without its sockets, for tests and tools."""
@@ -111,10 +113,10 @@ class ClientSession:
             journal=journal,
             happened=self._happened,
             dropped=self._dropped,
-            waiting=self.on_reconnecting.tell,
+            waiting=self._waiting,
             closed=self._ended,
         )
-        self._seats = SessionSeats(self._exchange, messages, latest_max=options.limits.latest_kept_max)
+        self._seats = SessionSeats(self._exchange, messages, shared or {}, latest_max=options.limits.latest_kept_max)
         self._inbox = SessionInbox(self._exchange, self._seats.types)
         self._subscriptions = Subscriptions(self._exchange)
         self._watch_numbers = count(1)
@@ -281,10 +283,11 @@ class ClientSession:
         password: str = "",
         message_version: str = "",
         options: Struct | Mapping[str, Any] | None = None,
+        **shared: Unpack[SharedTypes],
     ) -> ClientRoom:
-        """Take a seat: by the room's id, or by its code. For `message_version` and `options` see `join_or_create`."""
+        """Take a seat: by the room's id, or by its code. For the other options see `join_or_create`."""
         request = Join(room_id, code, password, message_version, options)
-        return await self._exchange.ask_then(request, RoomInfo, self._seats.room_of)
+        return await self._exchange.ask_then(request, RoomInfo, partial(self._seats.room_of, shared=shared))
 
     async def join_or_create(
         self,
@@ -292,21 +295,25 @@ class ClientSession:
         *,
         where: str = "",
         options: Struct | Mapping[str, Any] | None = None,
+        state: Any = None,
+        data: Any = None,
         **room: Unpack[CreateOptions],
     ) -> ClientRoom:
         """Take a seat in the oldest open room of a kind for which `where` holds, or in a new room.
 
         `options` is what the room's `join_options` asks for: its Struct, or a dict. `message_version` is what `holdfast
-        types` wrote: `OtherVersion` if the room's messages are not those any more.
+        types` wrote: `OtherVersion` if the room's messages are not those any more. `state` and `data` are the types of
+        `ClientRoom.state`, and of each player's data in `players` and `mine`.
         """
         request = JoinOrCreate(kind, where=where, options=options, **fields_of(room))
-        return await self._exchange.ask_then(request, RoomInfo, self._seats.room_of)
+        taken = partial(self._seats.room_of, shared=SharedTypes(state=state, data=data))
+        return await self._exchange.ask_then(request, RoomInfo, taken)
 
     async def my_rooms(self) -> list[RoomInfo]:
         """The rooms in which this player has a seat or a reserved one, from whichever device."""
         return await self._exchange.ask(Mine(), list[RoomInfo])
 
-    async def rejoin(self) -> ClientRoom:
+    async def rejoin(self, **shared: Unpack[SharedTypes]) -> ClientRoom:
         """Take the seat that this player has, in the newest room if there are several; `NotFound` if there is none."""
         if self.room is not None:
             return self.room
@@ -314,16 +321,23 @@ class ClientSession:
         rooms = await self._exchange.ask(Mine(seated=True), list[RoomInfo])
         if not rooms:
             raise NotFound("you have no seat in any room")
-        return await self.join(max(rooms, key=lambda info: info.created_at).id)
+        return await self.join(max(rooms, key=lambda info: info.created_at).id, **shared)
 
     # Spectate
 
     async def spectate(
-        self, room_id: str = "", *, code: str = "", password: str = "", message_version: str = ""
+        self,
+        room_id: str = "",
+        *,
+        code: str = "",
+        password: str = "",
+        message_version: str = "",
+        **shared: Unpack[SharedTypes],
     ) -> ClientRoom:
         """Watch a room without a seat: by its id, or by its code. One room at a time; `leave` it, or `join` it."""
         request = Spectate(room_id, code, password, message_version)
-        return await self._exchange.ask_then(request, RoomInfo, partial(self._seats.room_of, is_spectator=True))
+        taken = partial(self._seats.room_of, is_spectator=True, shared=shared)
+        return await self._exchange.ask_then(request, RoomInfo, taken)
 
     # Reserve seats, and wait for one
 
@@ -357,6 +371,7 @@ class ClientSession:
         timeout_s: float | None = None,
         on_position: Callable[[int], None] | None = None,
         options: Struct | Mapping[str, Any] | None = None,
+        **shared: Unpack[SharedTypes],
     ) -> ClientRoom:
         """Wait for a seat in a full room, and take it; `TimeoutError` after so many seconds.
 
@@ -371,7 +386,7 @@ class ClientSession:
                     # The seat is ours: not too late any more.
                     limit.reschedule(None)
                     try:
-                        room = await self.join(room_id, password=password, options=options)
+                        room = await self.join(room_id, password=password, options=options, **shared)
                     except (RoomFull, Expired, Reset):
                         # It was kept for so long only, and we were away.
                         place.wait_again()
@@ -413,6 +428,7 @@ class ClientSession:
         match event:
             case Welcomed():
                 self.outcome = event.outcome
+                self._seats.welcomed()
                 if event.outcome.kind != "new":
                     self._subscriptions.welcomed()
                     self.on_resume.tell(event.outcome)
@@ -430,6 +446,10 @@ class ClientSession:
         if not self._exchange.is_over:
             self.drops += 1
             self.on_drop.tell(drop)
+
+    def _waiting(self, drop: Drop) -> None:
+        if not self._exchange.is_over:
+            self.on_reconnecting.tell(drop)
 
     def _ended(self, error: SessionEnded) -> None:
         self._seats.ended(error)

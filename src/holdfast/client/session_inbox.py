@@ -5,8 +5,9 @@ from typing import TypeVar
 
 from holdfast.client.channels import Arrived, ChannelGone, ChannelOpened, Restarted, SeatEvent
 from holdfast.client.exchange import Exchange
+from holdfast.client.inbox import RoomInbox
 from holdfast.client.listeners import MessageListeners
-from holdfast.client.room import MessageTypes, RoomInbox
+from holdfast.client.room import MessageTypes
 from holdfast.core.messages import Message
 from holdfast.schemas.frames import Latest
 
@@ -57,9 +58,10 @@ class SessionInbox:
 
     def _hand_out(self) -> None:
         """Give listeners what is here; each message is acknowledged when they have returned."""
-        if len(self.listeners):
-            while (message := self._unread.next(Message)) is not None:
-                self.listeners.tell(message)
+        # Looked at before each: a listener may take itself away, and the rest waits for the next one.
+        while len(self.listeners) and (message := self._unread.next(Message)) is not None:
+            self.listeners.tell(message)
+            self._unread.acknowledge()
 
     def acknowledge(self) -> None:
         """What was read has been dealt with."""
@@ -72,6 +74,6 @@ class SessionInbox:
             await self._exchange.until(lambda: self._unread.is_ready(message_type))
         return message
 
-    def take(self) -> list[Message]:
-        """What is here now."""
-        return self._unread.take()
+    def next(self) -> Message | None:
+        """The next message, if there is one; the one before it has been dealt with."""
+        return self._unread.next(Message)

@@ -253,6 +253,9 @@ class ClientRoom(Bridge[awaited_room.ClientRoom]):
     accepted = Mirrored[int]()
     received = Mirrored[int]()
     is_spectator = Mirrored[bool]()
+    state = Mirrored[Any]()
+    players = Mirrored[Mapping[str, Any]]()
+    mine = Mirrored[Any]()
 
     send = blocking(awaited_room.ClientRoom.send)
     ask = blocking(awaited_room.ClientRoom.ask)
@@ -261,33 +264,51 @@ class ClientRoom(Bridge[awaited_room.ClientRoom]):
     leave = blocking(awaited_room.ClientRoom.leave)
     update = blocking(awaited_room.ClientRoom.update)
     acknowledge = called(awaited_room.ClientRoom.acknowledge)
-    _take = called(awaited_room.ClientRoom.poll)
+    _take_turn = called(awaited_room.ClientRoom._take_turn)  # noqa: SLF001 - the bridge's other half
+
+    def __init__(self, background: Background, awaited: awaited_room.ClientRoom) -> None:
+        super().__init__(background, awaited)
+        awaited._shared.copy_for_threads()  # noqa: SLF001 - the bridge's other half
+
+    @overload
+    def on_change(self, path: str, listener: Callable[..., object], /) -> Callable[[], None]: ...
+    @overload
+    def on_change(self, listener: Callable[[list[list[str | int]]], object], /) -> Callable[[], None]: ...
+    def on_change(
+        self, path: str | Callable[..., object], listener: Callable[..., object] | None = None, /
+    ) -> Callable[[], None]:
+        """Call a plain function when what is shared has changed, as in the asyncio client; the result ends that.
+
+        `poll` calls it, and `receive`: with a listener, the state changes only in these.
+        """
+        self._awaited._wait_for_reader()  # noqa: SLF001 - the bridge's other half
+        told: Any = (path,) if listener is None else (path, listener)
+        return self._awaited.on_change(*told)
 
     def on(self, message_type: type[M]) -> ListenerList[M]:
         """The listeners of one type of message: `room.on(Moved)(show)`, or `@room.on(Moved)` before a function.
 
         `poll` calls them, and returns the messages that have none.
         """
+        self._awaited._types.check(message_type)  # noqa: SLF001 - the bridge's other half
         listeners = self._background.listeners.setdefault(self._awaited, {})
         return listeners.setdefault(message_type, ListenerList())
 
     def poll(self) -> list[Message]:
         """The messages that are there now and have no listener, without waiting; the others go to their listeners.
 
-        Calls the session's listeners, too. Raises like `receive` when there can be no more.
+        Calls the session's listeners, too, and those of changes. Raises like `receive` when there can be no more.
         """
         self._background.poll()
-        messages = self._take()
-        listeners = self._background.listeners.get(self._awaited)
-        if listeners is None:
-            return messages
-        unheard = []
-        for message in messages:
-            heard = [listeners[kind] for kind in type(message).__mro__ if kind in listeners]
-            for each in heard:
-                each.tell(message)
-            if not any(heard):
-                unheard.append(message)
+        listeners = self._background.listeners.get(self._awaited, {})
+        unheard: list[Message] = []
+        is_first = is_more = True
+        while is_more:
+            # Turn by turn: each listener sees the state of its message.
+            messages, is_more = self._take_turn(is_first=is_first)
+            is_first = False
+            self._awaited._shared.tell()  # noqa: SLF001 - the bridge's other half
+            unheard += [message for message in messages if not _is_heard(message, listeners)]
         return unheard
 
     @property
@@ -308,7 +329,10 @@ class ClientRoom(Bridge[awaited_room.ClientRoom]):
 
         Messages of other types stay where they are, for the next `receive`, iteration or `poll`.
         """
-        return self._background.run(lambda: self._awaited.receive(message_type), timeout, "no message")
+        try:
+            return self._background.run(lambda: self._awaited.receive(message_type), timeout, "no message")
+        finally:
+            self._awaited._shared.tell()  # noqa: SLF001 - the bridge's other half
 
     def __iter__(self) -> Self:
         return self
@@ -318,6 +342,14 @@ class ClientRoom(Bridge[awaited_room.ClientRoom]):
             return self.receive()
         except NotSeated:
             raise StopIteration from None
+
+
+def _is_heard(message: Message, listeners: Mapping[type[Message], ListenerList[Any]]) -> bool:
+    """Give a message to its listeners, if it has some."""
+    heard = [listeners[kind] for kind in type(message).__mro__ if kind in listeners]
+    for each in heard:
+        each.tell(message)
+    return any(heard)
 
 
 class RoomWatch(Bridge[awaited.RoomWatch]):
@@ -423,13 +455,17 @@ class ClientSession(Bridge[awaited_session.ClientSession]):
         background.polled = self._hand_out
 
     def _hand_out(self) -> None:
-        async def take() -> list[Message]:
-            return self._awaited._inbox.take()  # noqa: SLF001 - the bridge's other half
+        async def take() -> Message | None:
+            return self._awaited._inbox.next()  # noqa: SLF001 - the bridge's other half
 
-        if len(self.on_message):
-            with suppress(SessionEnded):
-                for message in self._background.run(take):
-                    self.on_message.tell(message)
+        async def acknowledge() -> None:
+            self._awaited._inbox.acknowledge()  # noqa: SLF001 - as above
+
+        with suppress(SessionEnded):
+            # One by one: a listener may take itself away, and the rest waits for the next one.
+            while len(self.on_message) and (message := self._background.run(take)) is not None:
+                self.on_message.tell(message)
+                self._background.run(acknowledge)
 
     def poll(self) -> None:
         """Once per frame of your game: call the listeners of what has happened, and of futures that are done.

@@ -223,9 +223,13 @@ class Channel:
         """Everything unacknowledged, in order: what a saved state needs."""
         return list(self._kept)
 
-    def restore_outward(self, last_seq: int, kept: list[tuple[str, bytes]]) -> None:
-        """Go on from a saved state: the numbers up to `last_seq` are given out, the last of them still kept."""
+    def restore_outward(self, last_seq: int, kept: list[tuple[str, bytes]], *, filled_to: int = 0) -> None:
+        """Go on from a saved state: the numbers up to `last_seq` are given out, the last of them still kept.
+
+        The place of `filled_to` is the last of those that `fill_to` has kept.
+        """
         self.last_seq = self._sent_before = last_seq
+        self._filled_to = filled_to
         self.acked = self.sent = last_seq - len(kept)
         self._kept = deque(kept) if kept else _NOTHING
         self.kept_bytes = sum(len(body) + MESSAGE_OVERHEAD_BYTES for _, body in kept)

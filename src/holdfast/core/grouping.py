@@ -1,8 +1,10 @@
 """Which players of a room are in which of its groups: they stay through a drop, and leave when they leave the room."""
 
+from collections.abc import Callable
+
 from holdfast.core.errors import Throttled
 from holdfast.core.limits import Limits
-from holdfast.core.session import Seat
+from holdfast.core.session import Seat, SeatState
 
 
 class Members:
@@ -66,6 +68,22 @@ class Grouping:
         """The player has left the room, and with it all groups."""
         for name in [name for name, members in self.groups.items() if seat in members.seats]:
             self.remove(name, seat)
+
+    def note(self) -> Callable[[], None]:
+        """What makes the groups those of now again; those who have left the room meanwhile stay away."""
+        groups = {name: (members, members.seats.copy(), members.version) for name, members in self.groups.items()}
+        last_number, size = self._last_number, self._size
+
+        def restore() -> None:
+            self.groups = {name: members for name, (members, _, _) in groups.items()}
+            self._last_number, self._size = last_number, size
+            for members, seats, version in groups.values():
+                members.seats, members.version = seats, version
+            for seat in {seat for _, seats, _ in groups.values() for seat in seats}:
+                if seat.state is SeatState.FREED:
+                    self.leave(seat)
+
+        return restore
 
     def groups_by_seat(self) -> dict[Seat, list[str]]:
         """The names of the groups that each member is in."""

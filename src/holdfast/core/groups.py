@@ -31,16 +31,20 @@ class Group(Generic[D]):
             raise ValueError(f"{player.id} is not in this room; players are added in on_join, or later")
         grouping = self._context.grouping
         if grouping is None:
-            grouping = self._context.grouping = Grouping(self._context.limits)
+            grouping = Grouping(self._context.limits)
+            self._context.set("grouping", grouping)
         if self.name not in grouping.groups:
             self._check_name()
+        self._context.note(grouping)
         grouping.add(self.name, seat)
 
     def remove(self, player: Player[D]) -> None:
         """Remove a player; nothing happens if they are not in the group."""
         seat = self._seat_of(player)
-        if self._context.grouping is not None:
-            self._context.grouping.remove(self.name, seat)
+        grouping = self._context.grouping
+        if grouping is not None:
+            self._context.note(grouping)
+            grouping.remove(self.name, seat)
 
     def send(self, message: Message) -> None:
         """Send reliably to everybody in the group, also to those whose seat is held."""

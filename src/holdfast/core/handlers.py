@@ -23,9 +23,10 @@ _MARK = "__holdfast_on__"
 _ANNOTATED: Any = object()
 
 # Hooks whose answer is needed at once.
-_NEVER_ASYNC = ("heir", "snapshot", "restore")
+_NEVER_ASYNC = ("heir", "snapshot", "restore", "view", "area", "sees")
 # Hooks that do not begin with `on_` and are long enough to recognise a slip in them.
 _OTHER_HOOKS = ("admit", "snapshot", "restore")
+_SHORT_HOOKS = ("heir", "save", "view", "area", "sees")
 _UNITS = ("s", "hz", "ms", "sec", "secs", "seconds", "minutes", "rate")
 # Forms of a verb that no rule makes.
 _IRREGULAR = {"left": "leave"}
@@ -226,7 +227,7 @@ def hooks_of(base: type) -> dict[str, FunctionType]:
 
 
 def _is_hook(name: str, method: Any) -> bool:
-    return isinstance(method, FunctionType) and (name.startswith("on_") or name in {*_OTHER_HOOKS, "heir", "save"})
+    return isinstance(method, FunctionType) and (name.startswith("on_") or name in {*_OTHER_HOOKS, *_SHORT_HOOKS})
 
 
 @cache
@@ -241,7 +242,7 @@ def _check_hook(cls: type, name: str, value: Any, hook: FunctionType) -> None:
     if not callable(value) and not isinstance(value, staticmethod | classmethod):
         raise TypeError(f"{cls.__name__}.{name} is a hook: write it as a method, `def {name}({parameters})`")
     if name in _NEVER_ASYNC and inspect.iscoroutinefunction(value):
-        raise TypeError(f"{cls.__name__}.{name} is called between two turns and cannot be `async def`")
+        raise TypeError(f"{cls.__name__}.{name} has to answer at once and cannot be `async def`")
     check_parameters(cls, name, value, list(inspect.signature(hook).parameters)[1:])
 
 

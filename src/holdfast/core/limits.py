@@ -267,6 +267,10 @@ class StreamLimits:
         4096, "messages kept for a slow or absent client", "4008 `slow`; the resume is `resynced`"
     )
     kept_bytes_max: int = _limit(1 * MIB, "the same in bytes", "the same")
+    # A whole view is kept like other messages, until its client has it.
+    state_bytes_max: int = _limit(
+        512 * KIB, "the state that a room shares, as one client has it", "it is not shared, and the log says so"
+    )
     # A client's messages wait while it has a window or more to read, because their answers would only add to it. As
     # long as silence_s: a client that reads nothing is silent in that direction.
     unread_s: float = _limit(
@@ -329,6 +333,9 @@ class RoomLimits:
         "`Throttled` is raised in the room",
     )
     broadcasts_max: int = _limit(16, "broadcasts to sessions under way at the same time", "`Throttled`")
+    # Messages wait for everybody who is away: a script that repeats itself must not fill the memory with them.
+    broadcasts_burst: int = _limit(10, "broadcasts of operators to sessions at once: HTTP, command line, dashboard")
+    broadcasts_per_s: float = _limit(0.2, "and a second", "`throttled`")
     effect_s: float = _limit(60.0, "one attempt of an effect, and one call of `save`", "it is retried")
     effect_retry_max_s: float = _limit(60.0, "the longest pause between two attempts")
     activation_s: float = _limit(30.0, "from the request for a room to the end of `on_created`", "`failed`")
@@ -424,6 +431,29 @@ class ObservabilityLimits:
     state_shown_bytes_max: int = _limit(1 * MIB, "a room's state as shown to operators", "`refused`")
 
 
+@dataclass(frozen=True, kw_only=True)
+class RecordingLimits:
+    """Recordings of rooms."""
+
+    # A minute of 1,000 entities at 20 Hz takes about one MiB, a whole card game 15 KiB.
+    recording_bytes_max: int = _limit(8 * MIB, "what is kept of one room, deflated", "its oldest turns are discarded")
+    recording_turns_max: int = _limit(200_000, "turns that are kept of one room", "the same")
+    recordings_bytes_max: int = _limit(
+        256 * MIB,
+        "all recordings of a node together",
+        "the oldest of an ended room is discarded, else the oldest turns of the room that grows",
+    )
+    recordings_kept_max: int = _limit(100, "recordings of rooms that have ended", "the oldest is discarded")
+    # Every turn looks at the whole state.
+    recorded_state_bytes_max: int = _limit(
+        1 * MIB, "the state of a room that is recorded, encoded", "its recording stops, and says so"
+    )
+    recorded_body_bytes_max: int = _limit(
+        4 * KIB, "the body of a sent message, and the arguments of a hook", "only its size is kept"
+    )
+    fork_seat_s: float = _limit(3_600.0, "how long the seats of a fork wait for their players", "they are freed")
+
+
 # A limit of 0 means that there is none.
 _ZERO_IS_NONE = frozenset({"idle_s", "session_age_max_s"})
 
@@ -443,6 +473,7 @@ class RoleLimits:
     idle_s: float | None = None
     session_age_max_s: float | None = None
     sessions_per_player_max: int | None = None
+    rooms_per_player_max: int | None = None
 
     def __new__(cls, /, **values: Any) -> Self:
         """Say which limits there are."""
@@ -487,6 +518,7 @@ def most_generous(of_roles: Iterable[RoleLimits]) -> RoleLimits:
 @dataclass(frozen=True, kw_only=True)
 class Limits(
     # A dataclass has the fields of its last base first.
+    RecordingLimits,
     ObservabilityLimits,
     DirectoryLimits,
     DurabilityLimits,

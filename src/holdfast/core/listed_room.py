@@ -5,8 +5,9 @@ from typing import Any
 
 from holdfast.core.errors import Conflict, Duplicate, Invalid, NotAllowed, NotFound, RoomFull, RoomLocked
 from holdfast.core.room import Election, Room, context_of
+from holdfast.core.room_context import RoomContext
 from holdfast.core.room_listing import RoomListing, RoomStatus, RoomStep, check_properties
-from holdfast.core.session import Player, PlayerId
+from holdfast.core.session import Player, PlayerId, seat_of
 from holdfast.schemas.projection import project
 from holdfast.schemas.requests import Update
 from holdfast.schemas.room import ListingRecord, PasswordHash, ReservationRecord, RoomRecord, RoomSchema
@@ -36,13 +37,18 @@ def describe_room(room: Room[Any], properties: dict[str, Any]) -> RoomSchema:
         code=listing.code,
         creator=listing.creator,
         creation_key=listing.creation_key,
-        host=context.host.id if context.host is not None else "",
+        host=_host_id(context),
         successor=context.successor,
         created_at=listing.created_at,
         version=listing.version,
         spectators=len(context.spectators or ()),
         max_spectators=room.max_spectators,
+        host_name=seat_of(context.host).name if context.host is not None else "",
     )
+
+
+def _host_id(context: RoomContext) -> str:
+    return context.host.id if context.host is not None else ""
 
 
 def check_open(room: Room[Any], player_id: PlayerId) -> None:
@@ -89,15 +95,32 @@ def open_seats(room: Room[Any]) -> int:
 
 
 def room_record(room: Room[Any], *, now: float, wall_clock: float, **saved: Any) -> RoomRecord:
-    """The saved form of the room and its listing; `saved` are the fields of the record that `RoomSchema` lacks, and
-    the encoded properties."""
-    described = describe_room(room, {})
+    """The saved form of the room and its listing; `saved` are the fields of the record that are given here as they
+    are."""
+    # With every turn of some rooms: only what is saved is read, not all that `describe_room` knows.
+    context = context_of(room)
     reservations = [
         ReservationRecord(player_id, wall_clock + kept.until - now, kept.by, kept.is_placed, kept.options)
-        for player_id, kept in context_of(room).seats.reservations.items()
+        for player_id, kept in context.seats.reservations.items()
     ]
-    listing = project(described, ListingRecord, reservations=reservations)
-    return project(described, RoomRecord, listing=listing, saved_at=wall_clock, clock=now, **saved)
+    listing = project(
+        context.listing,
+        ListingRecord,
+        host=_host_id(context),
+        successor=context.successor,
+        reservations=reservations,
+    )
+    return RoomRecord(
+        kind=room.kind,
+        phase=context.phase,
+        is_locked=context.is_locked,
+        max_players=room.max_players,
+        created_at=context.listing.created_at,
+        listing=listing,
+        saved_at=wall_clock,
+        clock=now,
+        **saved,
+    )
 
 
 def restored_listing(record: RoomRecord) -> RoomListing:

@@ -14,6 +14,9 @@ RESERVED = "holdfast."
 ASK = RESERVED + "ask"
 """The type of a message whose sender waits for the answer; its body is the message's own type and body."""
 
+STATE = RESERVED + "state"
+"""The type of the messages that keep a client's copy of a room's shared state up to date."""
+
 _HUMPS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
 
 

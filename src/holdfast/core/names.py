@@ -26,6 +26,11 @@ _INVISIBLE = frozenset(
 )
 # They say whether the sign before is shown in colour.
 _SELECTORS = "\ufe0e\ufe0f"
+# Makes one sign of two emoji: an astronaut of a woman and a rocket. Elsewhere it cannot be seen.
+_JOINER = "\u200d"
+_SKIN_TONES = "\U0001f3fb\U0001f3fc\U0001f3fd\U0001f3fe\U0001f3ff"
+# Blocks of emoji and of the signs that are joined with them (♀, ❤, ➡, ⬛, ↔).
+_EMOJI = (range(0x2190, 0x2200), range(0x2600, 0x27C0), range(0x2B00, 0x2C00), range(0x1F000, 0x1FB00))
 # More marks on one letter cover the lines around it; no language uses so many.
 _MARKS_MAX = 4
 
@@ -38,7 +43,9 @@ def checked_name(text: str, chars_max: int) -> str:
     # Before the rest of the work, which takes the longer the longer it is.
     if len(text) > 4 * chars_max:
         raise _too_long(chars_max)
-    for letter in text:
+    for position, letter in enumerate(text):
+        if letter == _JOINER and _joins_emoji(text[:position], text[position + 1 :]):
+            continue
         if category(letter) in _REFUSED or ord(letter) in _INVISIBLE:
             raise NameNotAllowed(
                 f"a name must not contain control or invisible characters (U+{ord(letter):04X}): choose another name"
@@ -53,6 +60,15 @@ def checked_name(text: str, chars_max: int) -> str:
         if marks > _MARKS_MAX or (is_mark and (position == 0 or name[position - 1] == " ")):
             raise NameNotAllowed("a name must not contain stacked or lone accents: choose another name")
     return name
+
+
+def _joins_emoji(before: str, after: str) -> bool:
+    # The first of the two may have a colour or a tone of skin.
+    return _is_emoji(before.rstrip(_SELECTORS + _SKIN_TONES)[-1:]) and _is_emoji(after[:1])
+
+
+def _is_emoji(sign: str) -> bool:
+    return bool(sign) and sign not in _SKIN_TONES and any(ord(sign) in block for block in _EMOJI)
 
 
 def _too_long(chars_max: int) -> NameNotAllowed:
@@ -74,18 +90,27 @@ _LOOK_ALIKES = str.maketrans(
     "abresijkmhonpctyxydhqwvl"
     "ijaglry",
 )  # fmt: skip
+# Between or behind signs, they may make no difference to be seen.
+_UNSEEN = _SELECTORS + _JOINER
 # What is left after folding the case: I, l and 1; O and 0.
 _ALIKE_IN_ASCII = str.maketrans({"i": "l", "1": "l", "|": "l", "0": "o"})
 
 
 def skeleton(name: str) -> str:
     """Equal for names that look alike: in another case, width or style, or with letters of another alphabet."""
-    if not name.isascii():
-        name = normalize("NFKC", name).translate(_LOOK_ALIKES)
-        name = "".join(letter for letter in name if letter not in _SELECTORS)
+    name = name.lower() if name.isascii() else _in_latin(name)
+    return name.translate(_ALIKE_IN_ASCII).replace("rn", "m").replace("vv", "w")
+
+
+def _in_latin(name: str) -> str:
+    name = normalize("NFKC", name).translate(_LOOK_ALIKES)
+    name = "".join(letter for letter in name if letter not in _UNSEEN)
     # Twice: folding may take a composed letter apart, and what is left may be alike again.
     name = normalize("NFC", name.casefold().translate(_LOOK_ALIKES))
-    return name.translate(_ALIKE_IN_ASCII).replace("rn", "m").replace("vv", "w")
+    # A second dot on a letter that has one.
+    for dotted in ("i\u0307", "j\u0307"):
+        name = name.replace(dotted, dotted[0])
+    return name
 
 
 _SMALL = 10
@@ -94,50 +119,51 @@ _SMALL = 10
 class NamesInRoom:
     """The names of a room's players, each with whose it is: no two players look alike."""
 
-    __slots__ = ("_numbers", "_owners")
+    __slots__ = ("_again", "_numbers", "_owners")
 
     def __init__(self) -> None:
-        self._owners: dict[str, tuple[Hashable, int]] = {}
-        """By the skeleton: whose it is, and on how many seats."""
+        self._owners: dict[str, Hashable] = {}
+        """By the skeleton: whose it is."""
+        self._again: dict[str, int] = {}
+        """By the skeleton: on how many seats beside the first. Few rooms let a player have several."""
         self._numbers: dict[str, int] = {}
         """By the skeleton of a name that many players have: the last number that told one of them apart."""
 
     def take(self, owner: Hashable, name: str) -> str:
         """The name as the room sees it: as it is, or with a number behind it if another player's looks like it."""
-        if self._is_free(owner, name):
-            self.keep(owner, name)
-            return name
         base = skeleton(name)
+        if self._keep(owner, base):
+            return name
         # Small numbers first, as players come and go. A crowd of the same name goes on after its last number.
         numbers = chain(range(2, _SMALL), count(self._numbers.get(base, _SMALL - 1) + 1))
-        number = next(each for each in numbers if self._is_free(owner, f"{name} ({each})"))
-        shown = f"{name} ({number})"
+        number = next(each for each in numbers if self._keep(owner, skeleton(f"{name} ({each})")))
         if number >= _SMALL:
             if len(self._numbers) >= len(self._owners):
                 # Those of names that nobody has any more. Without them the search only takes longer.
                 self._numbers.clear()
             self._numbers[base] = number
-        self.keep(owner, shown)
-        return shown
-
-    def _is_free(self, owner: Hashable, shown: str) -> bool:
-        known = self._owners.get(skeleton(shown))
-        return known is None or known[0] == owner
+        return f"{name} ({number})"
 
     def keep(self, owner: Hashable, shown: str) -> None:
         """A player has this name already."""
-        key = skeleton(shown)
+        self._keep(owner, skeleton(shown))
+
+    def _keep(self, owner: Hashable, key: str) -> bool:
+        """False if it is another player's."""
         known = self._owners.get(key)
-        if known is None or known[0] == owner:
-            self._owners[key] = (owner, known[1] + 1 if known is not None else 1)
+        if known is None:
+            self._owners[key] = owner
+        elif known == owner:
+            self._again[key] = self._again.get(key, 0) + 1
+        return known is None or known == owner
 
     def give_back(self, owner: Hashable, shown: str) -> None:
         """The player is not called so any more."""
         key = skeleton(shown)
-        known = self._owners.get(key)
-        if known is None or known[0] != owner:
+        if self._owners.get(key) != owner:
             return
-        if known[1] > 1:
-            self._owners[key] = (owner, known[1] - 1)
-        else:
+        again = self._again.pop(key, 0)
+        if again == 0:
             del self._owners[key]
+        elif again > 1:
+            self._again[key] = again - 1

@@ -48,6 +48,10 @@ class Outlet(Protocol):
     """The waiting messages; None if there are none."""
 
     @property
+    def is_following(self) -> bool:
+        """Whether this end has a copy of the room's shared state."""
+
+    @property
     def is_full(self) -> bool:
         """Whether this end has a window or more to read: its own messages wait until it has read."""
 

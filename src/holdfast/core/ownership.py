@@ -81,11 +81,7 @@ class Ownership(Generic[D]):
             _disown(former, object_id)
         self.owners[object_id] = player
         if player is not None:
-            seat = seat_of(player)
-            if isinstance(seat.owned, set):
-                seat.owned.add(object_id)
-            else:
-                seat.owned = {object_id}
+            _own(player, object_id)
         self._touch(object_id)[object_id] = None
 
     def destroy(self, object_id: str) -> None:
@@ -117,6 +113,24 @@ class Ownership(Generic[D]):
         else:
             self.give(heir, object_id)
 
+    def note(self) -> Callable[[], None]:
+        """What makes the owners those of now again, in this order."""
+        owners, versions = self.owners.copy(), self._versions.copy()
+        buckets = {number: bucket.copy() for number, bucket in self._buckets.items()}
+
+        def restore() -> None:
+            for player in filter(None, {*owners.values(), *self.owners.values()}):
+                seat_of(player).owned = frozenset()
+            # In place: the game may hold what `Room.objects` has returned.
+            self.owners.clear()
+            self.owners.update(owners)
+            self._versions, self._buckets = versions, buckets
+            for object_id, owner in owners.items():
+                if owner is not None:
+                    _own(owner, object_id)
+
+        return restore
+
     # For saving
 
     @property
@@ -133,6 +147,14 @@ class Ownership(Generic[D]):
         number = crc32(object_id.encode()) % _BUCKETS
         self._versions[number] = self._versions.get(number, 0) + 1
         return self._buckets.setdefault(number, {})
+
+
+def _own(player: Player[Any], object_id: str) -> None:
+    seat = seat_of(player)
+    if isinstance(seat.owned, set):
+        seat.owned.add(object_id)
+    else:
+        seat.owned = {object_id}
 
 
 def _disown(player: Player[Any], object_id: str) -> None:

@@ -381,7 +381,7 @@ def restored_session(session_id: str, record: SessionRecord, *, limits: Limits, 
     session.account = record.account
     known = {name: value for name, value in record.own_limits.items() if name in RoleLimits.__dataclass_fields__}
     session.own_limits = RoleLimits(**known) if known else None  # type: ignore[arg-type]  # as they were saved
-    session.lineage.restore(record.lineage, record.forks)
+    session.restore_lineage(record.lineage, record.forks)
     session.speaks_with(known_features(record.features))
     if record.inbox is not None:
         session.restore_own_channel(restored_channel(record.inbox, limits, "session"))

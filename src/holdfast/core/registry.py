@@ -29,6 +29,11 @@ class SessionRegistry:
         """The sessions of a player, oldest first."""
         return list(self._by_player.get(PlayerId(player_id), ()))
 
+    def name_of(self, player_id: str) -> str:
+        """A player's display name: that of the newest session, or empty."""
+        sessions = self._by_player.get(PlayerId(player_id))
+        return sessions[-1].name if sessions else ""
+
     def of_connection(self, connection_id: str) -> Session | None:
         return self._by_connection.get(ConnectionId(connection_id))
 

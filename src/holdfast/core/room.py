@@ -2,7 +2,7 @@
 
 import inspect
 from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, Sequence
-from math import inf
+from math import inf, isfinite
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, Literal, TypeVar, get_args, get_origin, overload
 
 from msgspec import Struct
@@ -27,6 +27,7 @@ Durability = Literal["memory", "checkpoint", "commit"]
 Disconnect = Literal["soft", "hard"]
 DuplicatePolicy = Literal["takeover", "reject", "allow"]
 OtherVersionPolicy = Literal["refuse", "warn"]
+Recorded = Literal["off", "game"]
 Election = Literal["none", "oldest", "latency"]
 """none: no host unless the game names one. oldest: the first to join. latency: the shortest round trip."""
 
@@ -37,6 +38,7 @@ CHOICES: dict[str, tuple[str, ...]] = {
     "orphans": get_args(Orphans),
     "election": get_args(Election),
     "other_version": get_args(OtherVersionPolicy),
+    "record": get_args(Recorded),
 }
 """The settings of a room that are a choice of words."""
 
@@ -89,6 +91,16 @@ class Room(Generic[D]):
     """A client that was built for other messages than the room's is refused, or let in with a warning in the log."""
     join_options: ClassVar[type[Struct] | None] = None
     """What a player joins with, as in `join_options = Loadout`: `player.options`; None: nothing."""
+    shares: ClassVar[Sequence[str]] = ()
+    """What clients have a copy of, as in `shares = ("state", "players")`: the room's state, the players' data."""
+    sync_hz: float = 0.0
+    """How often a second what has changed is sent to clients, at most; 0: after every turn."""
+    transactional: bool = False
+    """Whether a turn that raises leaves nothing behind: state, data, timers and messages are as they were before it."""
+    record: Recorded = "off"
+    """game: every turn is recorded, from the room's creation to its end. off: none, but see `record_s`."""
+    record_s: float = 0.0
+    """The turns of the last so many seconds are recorded; 0: none. Recordings are for operators: see the guide."""
     sends: ClassVar[Sequence[type[Message]] | None] = None
     """The messages it sends, for `holdfast types`; None: those of the project that no room's handler takes."""
 
@@ -183,7 +195,7 @@ class Room(Generic[D]):
 
     @successor.setter
     def successor(self, player_id: str) -> None:
-        self._holdfast_context.successor = player_id
+        self._holdfast_context.set("successor", player_id)
 
     @property
     def objects(self) -> Objects[D]:
@@ -245,43 +257,44 @@ class Room(Generic[D]):
         """Begin a round: from now on dropped players keep their seats, whatever `keep_before_start` says."""
         context = self._holdfast_context
         if context.phase == "lobby":
-            context.phase = "playing"
-            context.commands.started()
-            context.listed()
-            context.commands.follow(self.on_start)
+            context.set("phase", "playing")
+            context.later(context.commands.started)
+            context.show()
+            context.later(context.commands.follow, self.on_start)
 
     def end(self) -> None:
         """End the round: data is reset, and players who are away lose their seat, unless `keep_after_end` is set."""
         context = self._holdfast_context
         if context.phase != "playing":
             return
-        context.phase = "lobby"
-        context.listed()
+        context.set("phase", "lobby")
+        context.show()
         failures: list[Exception] = []
         for seat in context.seats.occupied:
             if seat.state is not SeatState.TAKEN and not self.keep_after_end:
-                context.commands.free(seat, Reason.ROUND_ENDED, "")
+                context.later(context.commands.free, seat, Reason.ROUND_ENDED, "")
                 continue
             try:
                 _reset(seat.player, self._holdfast_data_type)
             except Exception as failure:  # noqa: BLE001 - one player's data must not keep the others from their reset
                 failures.append(failure)
-        context.commands.follow(self.on_end)
+        context.later(context.commands.follow, self.on_end)
         if failures:
             raise ExceptionGroup("the round ended, but reset() raised", failures)
 
     def close(self) -> None:
         """End the room: everybody leaves, then it is gone."""
-        self._holdfast_context.commands.close()
+        context = self._holdfast_context
+        context.later(context.commands.close)
 
     def lock(self) -> None:
         """Accept no new players; those who have a seat may still return to it."""
-        self._holdfast_context.is_locked = True
+        self._holdfast_context.set("is_locked", True)
         self._holdfast_context.entry_changed()
 
     def unlock(self) -> None:
         """Accept new players again."""
-        self._holdfast_context.is_locked = False
+        self._holdfast_context.set("is_locked", False)
         self._holdfast_context.entry_changed()
 
     def update(
@@ -301,21 +314,26 @@ class Room(Generic[D]):
         """Make a player the host from now on (None: nobody, until the next election)."""
         self._holdfast_context.commands.name_host(player)
 
-    def promote(self, spectator: Spectator) -> Player[D]:
+    def promote(self, spectator: Spectator, *, options: Struct | Mapping[str, Any] | None = None) -> Player[D]:
         """Give a spectator a seat: `on_unspectate` and `on_join` follow this turn, and their client is told.
 
-        A locked room may promote; `RoomFull` if all seats are taken, held or reserved. While the spectator is away, the
-        seat is held for them as the place was.
+        `options` is what they join with; without it, what is kept with their reservation, or the defaults.
+        A locked room may promote; `RoomFull` if all seats are taken, held or reserved, `NotFound` if the spectator has
+        just left. While the spectator is away, the seat is held for them as the place was.
         """
-        return self._holdfast_context.commands.promote(spectator)
+        return self._holdfast_context.commands.promote(spectator, options)
 
     def own(self, player: Player[D] | None, object_id: str) -> None:
         """Make the player the owner of an object (None: the server). `Throttled` if they have too many."""
-        self._holdfast_context.objects.own(player, object_id)
+        context = self._holdfast_context
+        context.note(context.objects)
+        context.objects.own(player, object_id)
 
     def disown(self, object_id: str) -> None:
         """The object is gone, or nobody's any more: the room forgets it."""
-        self._holdfast_context.objects.destroy(object_id)
+        context = self._holdfast_context
+        context.note(context.objects)
+        context.objects.destroy(object_id)
 
     def owner_of(self, object_id: str) -> Player[D] | None:
         """The owner of an object; None for the server's and for unknown ones."""
@@ -325,6 +343,8 @@ class Room(Generic[D]):
         """Call one of this room's methods later, as a turn of its own. A named timer replaces the one of that name."""
         if not _is_method_of(self, method):
             raise TypeError("after() takes a method of this room, as in self.after(5, self.explode, bomb_id)")
+        if not isfinite(seconds):
+            raise ValueError(f"after() takes a number of seconds; got {seconds!r}")
         return self._holdfast_context.commands.set_timer(seconds, method, args, name, 0.0)
 
     def every(self, seconds: float, method: Callable[..., Any], *args: Any, name: str = "") -> Timer:
@@ -380,7 +400,7 @@ class Room(Generic[D]):
             raise TypeError("open_agent() takes an async function, as in self.open_agent('bot', play): async def play")
         return self._holdfast_context.commands.open_agent(name, brain, frozenset(roles), options)
 
-    # What a game may write. All hooks but `heir`, `snapshot` and `restore` may be `async def`.
+    # What a game may write. All hooks but `heir`, `snapshot`, `restore`, `view`, `area` and `sees` may be `async def`.
 
     def on_create(self, config: dict[str, Any]) -> Any:
         """The room begins; raise `Refused` to say no.
@@ -444,6 +464,21 @@ class Room(Generic[D]):
     def restore(self, saved: Any) -> None:
         """Go on from a snapshot, which has the type that `state` is annotated with (plain data without one)."""
         self.state = saved
+
+    def view(self, player: Player[D] | None) -> Any:
+        """What this player sees as `state` in a room that shares it; None stands for all spectators.
+
+        Its return annotation says of which type it is. Called when changes are sent, for each client: only look.
+        """
+        return self.state
+
+    def area(self, entity: Any) -> str:
+        """In which area an entry of a field that is `Areas` is. Only look."""
+        raise NotImplementedError
+
+    def sees(self, player: Player[D] | None) -> Iterable[str]:
+        """The areas whose entries this player sees; None stands for all spectators. Only look."""
+        raise NotImplementedError
 
     def save(self, player_id: str, data: D) -> Any:
         """Save a player's data where the game keeps its accounts; runs beside the room, with a copy of the data."""

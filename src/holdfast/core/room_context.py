@@ -11,6 +11,7 @@ from holdfast.core.ownership import Ownership
 from holdfast.core.reasons import Reason
 from holdfast.core.room_listing import PropertyDict, RoomListing, RoomStatus
 from holdfast.core.session import Player, PlayerId, Seat, SeatState, Spectator
+from holdfast.core.transaction import Transaction, current_transaction
 from holdfast.schemas.requests import Update
 
 if TYPE_CHECKING:
@@ -85,7 +86,7 @@ class RoomCommands:
     update: Callable[[Update], None]
     name_host: Callable[[Player[Any] | None], None]
     open_agent: Callable[[str, Callable[..., Any], frozenset[str], Any], Player[Any]]
-    promote: Callable[[Spectator], Player[Any]]
+    promote: Callable[[Spectator, Any], Player[Any]]
 
 
 class Reservation(NamedTuple):
@@ -253,6 +254,14 @@ class Seats(SeatRegistry):
         self.agents -= bool(seat.agent) and seat in self
         super().remove(seat)
 
+    def forget(self, seat: Seat) -> None:
+        """The turn that gave this seat is undone: its number was never used, and its reservation waits as before."""
+        if seat.was_reserved:
+            self.put_back(seat.player_id)
+        self.remove(seat)
+        if seat.number == self._last_number:
+            self._last_number -= 1
+
     @property
     def used(self) -> int:
         """Seats and reservations that count against `max_players`."""
@@ -333,7 +342,7 @@ class RoomContext:
 
     __slots__ = (
         *("_commands", "_make_commands", "host", "is_locked", "limits", "listed", "listing", "grouping", "objects"),
-        *("phase", "properties", "random", "room_id", "seats", "spectators", "successor"),
+        *("phase", "properties", "random", "room_id", "seats", "spectators", "successor", "turn"),
     )
 
     def __init__(
@@ -352,6 +361,8 @@ class RoomContext:
         """Called when what the directory shows of the room has changed."""
         self._make_commands = make_commands
         self._commands: RoomCommands | None = None
+        self.turn: Transaction | None = None
+        """The turn that the room takes now, if it is transactional."""
         self.seats = Seats(listed)
         self.spectators: SeatRegistry | None = None
         """Their places; None until somebody watches the room."""
@@ -395,5 +406,43 @@ class RoomContext:
 
     def entry_changed(self) -> None:
         """The game changed what the directory shows of the room."""
+        if (turn := self.transaction) is not None:
+            turn.undo(setattr, self.listing, "version", self.listing.version)
         self.listing.version += 1
-        self.listed()
+        self.show()
+
+    # In a transactional turn
+
+    @property
+    def transaction(self) -> Transaction | None:
+        """The turn that the calling code is a part of; None if this room is not transactional, or it is no part."""
+        turn = self.turn
+        return turn if turn is not None and current_transaction() is turn else None
+
+    def later(self, act: Callable[..., Any], *args: Any) -> None:
+        """Call this when the turn has succeeded; now if it cannot be undone."""
+        turn = self.transaction
+        if turn is None:
+            act(*args)
+        else:
+            turn.hold(act, *args)
+
+    def show(self) -> None:
+        """The directory is to show what the game has changed."""
+        turn = self.transaction
+        if turn is None:
+            self.listed()
+        elif turn.mark(self.listed):
+            turn.hold(self.listed)
+
+    def note(self, what: Ownership[Any] | Grouping) -> None:
+        """The game is about to change this: it is what it was if the turn fails."""
+        turn = self.transaction
+        if turn is not None and turn.mark(what):
+            turn.undo(what.note())
+
+    def set(self, name: str, value: Any) -> None:
+        """Change a value of the room; it is what it was if the turn fails."""
+        if (turn := self.transaction) is not None:
+            turn.undo(setattr, self, name, getattr(self, name))
+        setattr(self, name, value)

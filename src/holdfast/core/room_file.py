@@ -349,12 +349,13 @@ def _stored_timer(number: int, timer: TimerFile) -> TimerRecord:
     arguments: list[tuple[str, Any]] = []
     for each in timer.arguments:
         match list(each.items()):
-            case [("player", str(player_id))]:
-                arguments.append(("player", player_id))
+            case [(("player" | "spectator") as who, str(player_id))]:
+                arguments.append((who, player_id))
             case [("value", value)]:
                 arguments.append(("value", from_json(value, f"{where}.arguments")))
             case _:
-                raise NotARoom(f'{where}.arguments: an argument is {{"value": …}} or {{"player": "its id"}}')
+                people = '{"player": "its id"} or {"spectator": "its id"}'
+                raise NotARoom(f'{where}.arguments: an argument is {{"value": …}}, {people}')
     if timer.every_s and not EVERY_S_MIN <= timer.every_s < inf:
         raise NotARoom(f"{where}.every_s: it must be {EVERY_S_MIN} or more, or 0 for one call; got {timer.every_s}")
     return TimerRecord(number, seconds_of(timer.due_at), timer.method, arguments, timer.name, timer.every_s)

@@ -83,6 +83,11 @@ class PropertyDict(dict[str, Any]):
         super().clear()
         self.update(values)
 
+    def restore(self, values: Mapping[str, Any]) -> None:
+        """What they were before a turn that is undone: that is no change."""
+        super().clear()
+        super().update(values)
+
     def setdefault(self, key: str, default: Any = None) -> Any:
         if key not in self:
             self[key] = default

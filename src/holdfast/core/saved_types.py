@@ -10,6 +10,7 @@ import msgspec.inspect
 
 from holdfast.core.nesting import child_types
 from holdfast.core.room import Room, context_of, player_data_type
+from holdfast.state import secret_fields
 
 V = TypeVar("V")
 
@@ -29,16 +30,19 @@ class Parts(MutableMapping[str, V], Generic[V]):
     are not noticed. `peek` is for reading only, and so are `in`, `len` and the names.
     """
 
-    __slots__ = ("_entries", "_touched")
+    __slots__ = ("_entries", "_noted", "_touched")
 
     def __init__(self, entries: dict[str, V] | None = None) -> None:
         self._entries: dict[str, V] = {}
+        self._noted: _NotedParts | None = None
         # A dict, unlike a set, has the same order of keys every time.
         self._touched: dict[str, None] = {}
         self.update(entries or {})
 
     def __getitem__(self, key: str) -> V:
         value = self._entries[key]
+        if self._noted is not None:
+            self._noted.touch(key)
         self._touched[key] = None
         return value
 
@@ -47,10 +51,14 @@ class Parts(MutableMapping[str, V], Generic[V]):
             raise TypeError(f"the name of a part must be a str; got {key!r}")
         if value is None:
             raise TypeError(f"part {key!r} cannot be None: delete it instead")
+        if self._noted is not None:
+            self._noted.touch(key)
         self._entries[key] = value
         self._touched[key] = None
 
     def __delitem__(self, key: str) -> None:
+        if self._noted is not None and key in self._entries:
+            self._noted.touch(key, is_deleted=True)
         del self._entries[key]
         self._touched[key] = None
 
@@ -88,6 +96,55 @@ class Parts(MutableMapping[str, V], Generic[V]):
     def fill(self, entries: dict[str, V]) -> None:
         self._entries = entries
         self._touched.clear()
+
+    # For transactional turns
+
+    def note(self, note: Callable[[V], Callable[[], None]]) -> Callable[[], None]:
+        """Note each entry when it is first accessed from now on, until `forget`; returns what restores them all."""
+        self._noted = _NotedParts(self._entries, self._touched, note)
+        return self._noted.restore
+
+    def forget(self) -> None:
+        """The turn is over."""
+        self._noted = None
+
+
+class _NotedParts:
+    """What the entries were that a turn has accessed."""
+
+    __slots__ = ("_entries", "_note", "_order", "_touched", "_values")
+
+    def __init__(
+        self, entries: dict[str, Any], touched: dict[str, None], note: Callable[[Any], Callable[[], None]]
+    ) -> None:
+        self._entries = entries
+        self._touched = touched
+        self._note = note
+        self._values: dict[str, tuple[Any, Callable[[], None] | None, bool]] = {}
+        # Of the entries when the turn first deleted one: a deleted one would come back at the end.
+        self._order: list[str] | None = None
+
+    def touch(self, key: str, *, is_deleted: bool = False) -> None:
+        if is_deleted and self._order is None:
+            self._order = list(self._entries)
+        if key not in self._values:
+            value = self._entries.get(key)
+            self._values[key] = (value, None if value is None else self._note(value), key in self._touched)
+
+    def restore(self) -> None:
+        entries = self._entries
+        for key, (value, restore, was_touched) in reversed(self._values.items()):
+            if restore is None:
+                entries.pop(key, None)
+            else:
+                restore()
+                entries[key] = value
+            if not was_touched:
+                self._touched.pop(key, None)
+        if self._order is not None:
+            ordered = {key: entries[key] for key in self._order if key in entries}
+            entries.clear()
+            entries.update(ordered)
 
 
 def parts_of(state: Any) -> dict[str, "Parts[Any]"]:
@@ -197,10 +254,15 @@ def _field(path: str, value: Any, read: Callable[[bytes], Any]) -> str:
 
 
 def _innermost(path: str, value: Any, depth: int = 0) -> str:
-    """The innermost value that cannot be encoded; the whole one if each of its fields can be."""
+    """The innermost value that cannot be encoded; the whole one if each of its fields can be.
+
+    It is for the log: what is in a private or hidden field is not named, not even the key of a dict.
+    """
+    secret = secret_fields(type(value)) if isinstance(value, msgspec.Struct) else frozenset()
     for step, child in _children(value) if depth < _DEPTH_MAX else ():
         if _failure(child) is not None:
-            return _innermost(path + step, child, depth + 1)
+            is_secret = step.removeprefix(".") in secret
+            return path + step if is_secret else _innermost(path + step, child, depth + 1)
     return path
 
 

@@ -3,7 +3,7 @@
 A session is a player's presence on the server. It outlives its connections; each new one raises its epoch.
 """
 
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import Flag, auto
@@ -23,7 +23,8 @@ from holdfast.core.rates import Flood, Rates
 from holdfast.core.reasons import Reason
 from holdfast.core.tables import Table, TableEnum
 from holdfast.core.tokens import Lineage, ResumeTokens
-from holdfast.schemas.frames import HEARS_SESSION, Data, Latest, Purpose, Reply
+from holdfast.core.transaction import when_it_succeeds
+from holdfast.schemas.frames import FOLLOWS_STATE, HEARS_SESSION, Data, Latest, Purpose, Reply
 from holdfast.schemas.player import AGENT_PREFIX, PLAYER_CHARS_MAX
 from holdfast.schemas.session import Fork, Reached
 
@@ -32,8 +33,12 @@ D = TypeVar("D", bound=PlayerData)
 SessionId = NewType("SessionId", str)
 PlayerId = NewType("PlayerId", str)
 
-# One object for all sessions.
-_HEARS = (HEARS_SESSION,)
+# One object for all sessions with the same features.
+_FEATURES = {
+    frozenset(features): features
+    for features in ((), (HEARS_SESSION,), (FOLLOWS_STATE,), (HEARS_SESSION, FOLLOWS_STATE))
+}
+_ALL_FEATURES = frozenset({HEARS_SESSION, FOLLOWS_STATE})
 # Instead of a map while no room of a session was restored from a checkpoint, as nearly always.
 NOT_REWOUND: Mapping[int, float] = {}
 
@@ -43,7 +48,7 @@ SESSION_ID_BYTES = 12
 
 def known_features(named: Collection[str]) -> tuple[str, ...]:
     """The features of a client that this server knows."""
-    return _HEARS if HEARS_SESSION in named else ()
+    return _FEATURES[_ALL_FEATURES.intersection(named)]
 
 
 def agent_id(name: str) -> PlayerId:
@@ -130,8 +135,9 @@ _NO_USAGE = Usage()
 
 def changed_limits(own: RoleLimits | None, changes: Mapping[str, float | None]) -> RoleLimits | None:
     """The limits of one session after a change; None if none are left."""
-    if "sessions_per_player_max" in changes:
-        raise ValueError("sessions_per_player_max counts the sessions of a player: set it for a role")
+    for what in ("sessions", "rooms"):
+        if f"{what}_per_player_max" in changes:
+            raise ValueError(f"{what}_per_player_max counts the {what} of a player: set it for a role")
     # Also those that are undone: an unknown one is a mistake.
     RoleLimits(**dict.fromkeys(changes))
     known = own.values() if own is not None else {}
@@ -299,11 +305,17 @@ class Session:
 
     def disconnect(self, reason: str = "") -> None:
         """Close the connection; the session lives on and the player may come back."""
-        if self.connection is not None:
-            self.connection.close(Reason.DISCONNECTED, reason)
+        when_it_succeeds(self._disconnect, reason)
 
     def end(self, reason: str = "") -> None:
         """End the session for good: its seat is freed and its token is dead."""
+        when_it_succeeds(self._end, reason)
+
+    def _disconnect(self, reason: str) -> None:
+        if self.connection is not None:
+            self.connection.close(Reason.DISCONNECTED, reason)
+
+    def _end(self, reason: str) -> None:
         if self.ends is not None:
             self.ends(self, Reason.KICKED, reason)
 
@@ -355,6 +367,17 @@ class Session:
         if self.flood is not None and self.flood.is_rested(now):
             self.flood = None
 
+    def restore_lineage(self, name: str, forks: Iterable[Fork]) -> None:
+        """The session has its lineage and its closing channels back from the store."""
+        self.lineage.restore(name, forks)
+        # A seat knows this of its own channel, as long as there is a seat.
+        rewound = {
+            channel.number: fork.age_s or 0.0
+            for channel in self.closing
+            if (fork := self.lineage.left_out(channel.number)) is not None
+        }
+        self.rewound = rewound or NOT_REWOUND
+
     def restored(self, now: float) -> None:
         """The session was restored from the store; a new grace begins."""
         self.state = SESSION_TABLE.after(self.state, SessionStep.RESTORED)
@@ -371,6 +394,8 @@ class Session:
         ]
         requests = max(self.last_request, self.requests_announced)
         self.lineage.fork(Fork(self.lineage.name, self.channels_opened, requests, reached, age_s))
+        if self.rewound:
+            self.lineage.leave_out(self.rewound, self.rewound_s)
 
     def has_expired(self, now: float) -> bool:
         """Whether the grace has passed. A return in between clears or moves the deadline."""
@@ -573,6 +598,8 @@ class RoomHandle:
     """Free the seat once the messages before are applied."""
     free: Callable[["Seat", Reason, str], None]
     """Free the seat now; the text is what the player is told."""
+    later: Callable[..., None]
+    """Call something when the room's present turn has succeeded; now if it cannot be undone."""
 
 
 class Seat:
@@ -690,7 +717,7 @@ class Member:
     def kick(self, reason: str = "") -> None:
         """Remove the player from the room; `reason` is the sentence they are told."""
         seat = self._holdfast_seat
-        seat.room.free(seat, Reason.KICKED, reason)
+        seat.room.later(seat.room.free, seat, Reason.KICKED, reason)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} {self.id} {self._holdfast_seat.state.value}>"

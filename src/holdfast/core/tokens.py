@@ -77,6 +77,12 @@ class ResumeTokens:
             return Verdict.REUSED
         return Verdict.UNKNOWN
 
+    def is_known(self, token: str) -> bool:
+        """Whether the token is one of the session's, valid or retired."""
+        presented = _hash(token)
+        known = (self._current, self._next or b"", *self._retired)
+        return any(hmac.compare_digest(presented, each) for each in known)
+
     def rotate(self, entropy: bytes) -> str:
         """Mint the token for the next resume; the current one stays valid until the client confirms."""
         if self._next is not None:
@@ -123,8 +129,9 @@ class Lineage:
         one that was forked   if they are not beyond the fork
         any other             no: the store went back to before that lineage began
 
-    A lineage is saved before its client receives it. The first one of a session has no name. Once the client has sent
-    something under a lineage, older ones are forgotten: their tokens are no longer valid.
+    A lineage is saved before its client receives it. The first one of a session has no name; that of a later one begins
+    with the epoch of its welcome. Once the client has sent something under a lineage, older ones are forgotten: their
+    tokens are no longer valid.
     """
 
     __slots__ = ("_forks_max", "forks", "name")
@@ -151,15 +158,43 @@ class Lineage:
     def _newest(self, forks: tuple[Fork, ...]) -> tuple[Fork, ...]:
         return forks[max(0, len(forks) - self._forks_max) :]
 
+    def begin(self, epoch: int, entropy: bytes, *, presented: str) -> None:
+        """The welcome of this epoch names a new lineage, for a client that has presented another one.
+
+        It will return with one of these two: the tokens that came with any others are used up.
+        """
+        self.name = f"{epoch:x}.{printable(entropy)}"
+        if (fork := self._fork_of(presented)) is not None:
+            self.forks = (fork,)
+
     def confirmed(self) -> None:
         """The client has sent something since it received the present lineage."""
         self.forks = ()
 
-    def includes(self, resume: Resume, *, but: Collection[int] = ()) -> bool:
-        """Whether everything the client knows is part of our history; the channels `but` are not checked."""
+    def leave_out(self, channels: Collection[int], age_s: float | None) -> None:
+        """The room of these channels returned from a checkpoint of this age: a client may know more of them."""
+        self.forks = tuple(fork.without(channels, age_s) for fork in self.forks)
+
+    def left_out(self, channel: int) -> Fork | None:
+        """The fork at which the room of a channel, which is still there, returned from a checkpoint."""
+        return next((fork for fork in self.forks if fork.leaves_out(channel)), None)
+
+    def includes(self, resume: Resume) -> bool:
+        """Whether everything the client knows is part of our history."""
         if (fork := self._fork_of(resume.lineage)) is not None:
-            return fork.includes(resume, but=but)
+            return fork.includes(resume)
         return resume.lineage == self.name
+
+    def is_exceeded_by(self, resume: Resume, epoch: int) -> bool:
+        """Whether a client without a valid token knows something from beyond our history; `epoch` is the session's.
+
+        A lineage that is not known is no proof: it may have been forgotten long ago.
+        """
+        if not self.forks or (resume.lineage == self.name and not self.is_forked):
+            return False
+        if (fork := self._fork_of(resume.lineage)) is not None:
+            return not fork.includes(resume)
+        return _epoch_of(resume.lineage) > epoch or not self.forks[-1].includes(resume)
 
     def age_s(self, lineage: str) -> float | None:
         """How old the recovered state was when this lineage ended, if that is known."""
@@ -168,3 +203,12 @@ class Lineage:
 
     def _fork_of(self, lineage: str) -> Fork | None:
         return next((fork for fork in self.forks if fork.lineage == lineage), None)
+
+
+def _epoch_of(lineage: str) -> int:
+    """The epoch in which a lineage began; 0 if its name does not say so."""
+    epoch, dot, _ = lineage.partition(".")
+    try:
+        return int(epoch, 16) if dot else 0
+    except ValueError:
+        return 0

@@ -27,13 +27,13 @@ from holdfast.http.requests import (
     unescape,
 )
 from holdfast.http.responses import Answer, Streams
-from holdfast.http.routes import access, node, rooms, sessions
+from holdfast.http.routes import access, node, recordings, rooms, sessions
 from holdfast.http.static import Folder, Site
 from holdfast.server.operations import Operations
 
 _HANDLERS = [
     handler
-    for module in (rooms, sessions, access, node)
+    for module in (rooms, recordings, sessions, access, node)
     for handler in vars(module).values()
     if isinstance(handler, HTTPRouteHandler)
 ]

@@ -86,7 +86,7 @@ class NewNodeBroadcast(Struct, frozen=True, forbid_unknown_fields=True):
     role: Annotated[str, Meta(max_length=NAME_CHARS_MAX)] = ""
     """Only to sessions with this role."""
     kind: Annotated[str, Meta(max_length=NAME_CHARS_MAX)] = ""
-    """Only to sessions with a seat in a room of this kind."""
+    """Only to sessions with a seat in a room of this kind, or that watch one."""
 
 
 class RoomQuery(Search, frozen=True):
@@ -134,6 +134,25 @@ class EventQuery(Struct, frozen=True):
 
     after: Annotated[int, Meta(ge=0, le=NUMBER_MAX)] | UnsetType = UNSET
     """Continue after the event with this id; the Last-Event-ID header takes precedence."""
+
+
+class TurnsQuery(Struct, frozen=True):
+    """Which turns of a recording."""
+
+    first: Annotated[int, Meta(ge=0, le=NUMBER_MAX)] = 0
+    """The number of the first one; 0 for the newest turns."""
+    limit: Limit = 100
+    player: Annotated[str, Meta(max_length=PLAYER_CHARS_MAX)] = ""
+    """Only what this player was sent."""
+
+
+class TurnQuery(Struct, frozen=True):
+    """Which turn of a recording."""
+
+    turn: Annotated[int, Meta(ge=0, le=NUMBER_MAX)] = 0
+    """Its number; 0 for the newest."""
+    player: Annotated[str, Meta(max_length=PLAYER_CHARS_MAX)] = ""
+    """Only what this player saw."""
 
 
 class PacketQuery(Struct, frozen=True):

@@ -30,6 +30,7 @@ TAGS = {
     "bans": "Banned players and ranges of addresses.",
     "accounts": "Names and passwords to sign in with.",
     "tickets": "Sign in players of a backend.",
+    "recordings": "What happened in a room, turn by turn, and new rooms from any turn of it.",
     "placements": "Create a room on the best node for its players.",
     "node": "The node's health, numbers and events.",
     "documents": "Pages and documents.",

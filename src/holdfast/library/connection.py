@@ -289,10 +289,11 @@ class StreamConnection:
     # Out
 
     @property
-    def next_at(self) -> float:
-        """When `outgoing` must be called again, though nothing has happened."""
+    def next_at(self) -> float | None:
+        """When `outgoing` must be called again, though nothing has happened; None if that alone never needs it."""
         if self.session is None:
-            return self._opened_at + self._limits.hello_s
+            # A hello that came is being answered, which has a time limit of its own.
+            return None if self._is_greeted else self._opened_at + self._limits.hello_s
         return min(self._pinged_at + self._limits.ping_s, self._heard_at + self._limits.silence_s)
 
     def outgoing(self, now: float) -> list[bytes]:

@@ -318,6 +318,9 @@ class Engine:
             except Exception as error:  # noqa: BLE001 - as above; the sender is told
                 self._handled(session, None, error)
                 continue
+            except asyncio.CancelledError as cancelled:
+                self._handled(session, None, _of_something_else(cancelled))
+                continue
             if inspect.isawaitable(result):
                 task = asyncio.get_running_loop().create_task(self._finish(session, result))
                 self._tasks.add(task)
@@ -343,9 +346,14 @@ class Engine:
         return handler.method(self._game, session.stream, message)
 
     async def _finish(self, session: StreamSession, waiting: Awaitable[Any]) -> None:
-        result, failure = None, None
+        result: Any = None
+        failure: Exception | None = None
         try:
             result = await waiting
+        except asyncio.CancelledError as cancelled:
+            if (task := asyncio.current_task()) is not None and task.cancelling():
+                raise
+            failure = _of_something_else(cancelled)
         except Exception as error:  # noqa: BLE001 - as above
             failure = error
         self._handled(session, result, failure)
@@ -371,3 +379,10 @@ class Engine:
             log.error("a handler failed", message=name, player=session.player_id, error=error, exc_info=error)
             refused = MessageRefused(frame.seq, name, Failed.code, "the handler failed")
         session.push(refused.wire_name, session.body(refused))
+
+
+def _of_something_else(cancelled: asyncio.CancelledError) -> Exception:
+    """The handler awaited something that was cancelled; the handler itself was not. A failure like any other."""
+    error = RuntimeError("the handler asked for the result of something that was cancelled")
+    error.__cause__ = cancelled
+    return error

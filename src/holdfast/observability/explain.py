@@ -22,6 +22,8 @@ from holdfast.schemas.events import (
     Renamed,
     Restored,
     Resumed,
+    RoleGranted,
+    RoleRevoked,
     RolledBack,
     SessionOpened,
     SessionResynced,
@@ -229,10 +231,17 @@ def _tell_authenticated(event: Authenticated) -> str:
     return f"proved who they are ({event.scheme}){' as ' + ', '.join(event.roles) if event.roles else ''}"
 
 
+def _tell_role(event: RoleGranted | RoleRevoked, what: str) -> str:
+    by = f" by {event.by}" if event.by else ""
+    return f"{what}{by}{': roles were reset to those of the sign-in' if event.is_reset else ''}"
+
+
 _TELL: dict[type[Event], Callable[[Any], str]] = {
     SessionOpened: _tell_opened,
     Authenticated: _tell_authenticated,
     Renamed: lambda event: f"changed their name from {event.old_name!r} to {event.new_name!r}",
+    RoleGranted: lambda event: _tell_role(event, f"was granted the role {event.role}"),
+    RoleRevoked: lambda event: _tell_role(event, f"lost the role {event.role}"),
     Dropped: _tell_dropped,
     Resumed: _tell_resumed,
     Superseded: lambda event: f"a newer connection took over from {event.connection}",

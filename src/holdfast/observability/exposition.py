@@ -101,6 +101,8 @@ CATALOGUE = {
     ),
     "turns_total": ("kind", "Turns of rooms: messages, ticks, timers and hooks."),
     "turns_failed_total": ("", "Turns in which the game's own code raised an error."),
+    "turns_recorded_total": ("", "Turns kept in the recordings of rooms."),
+    "recording_bytes": ("", "Memory that the recordings of rooms take."),
     "ticks_skipped_total": ("", "Ticks skipped because a room or the node was too slow for its rate."),
     # Durable rooms
     "rooms_recovered_total": ("", "Rooms recovered from the store."),
@@ -138,6 +140,7 @@ class NodeView:
     is_healthy: Callable[[], bool]
     is_store_failing: Callable[[], bool]
     events_lost: Callable[[], int]
+    recording_bytes: Callable[[], int]
 
 
 class Exposition:
@@ -187,6 +190,7 @@ class Exposition:
             "node_healthy": {(): node.is_healthy()},
             "store_failing": {(): node.is_store_failing()},
             "capacity": _by_word(most),
+            "recording_bytes": {(): node.recording_bytes()},
         }
 
     async def _there_now(self) -> dict[str, Values]:

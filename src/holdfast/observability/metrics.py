@@ -82,6 +82,7 @@ class Counters:
     streams_overflowed: int = 0
     turns_failed: int = 0
     ticks_skipped: int = 0
+    turns_recorded: int = 0
     rooms_created: int = 0
     rooms_ended: int = 0
     rooms_recovered: int = 0

@@ -4,23 +4,34 @@ A timeline is stored as bytes: a few dozen per event, in one object that the gar
 one is rare, and writing to it is not frequent either.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import takewhile
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 import msgspec
 from msgspec import Struct
 
 from holdfast.core.limits import Limits
-from holdfast.schemas.events import Ended, Event, LimitExceeded, Released, Restored, SessionEvent, SessionOpened
+from holdfast.schemas.events import (
+    Ended,
+    Event,
+    LimitExceeded,
+    Released,
+    Restored,
+    RoleGranted,
+    RoleRevoked,
+    SessionEvent,
+    SessionOpened,
+)
 
 # Known from where the timeline is stored.
 _OMITTED = frozenset({"at", "session", "player", "player_name"})
-_KINDS: tuple[type[Event], ...] = (*SessionEvent.__subclasses__(), LimitExceeded)
-_FIELDS = {
-    kind: (number, tuple(name for name in kind.__struct_fields__ if name not in _OMITTED))
-    for number, kind in enumerate(_KINDS)
-}
+_KINDS: tuple[type[Event], ...] = (*SessionEvent.__subclasses__(), LimitExceeded, RoleGranted, RoleRevoked)
+_NUMBERS = {kind: number for number, kind in enumerate(_KINDS)}
+_FIELDS = {kind: tuple(name for name in kind.__struct_fields__ if name not in _OMITTED) for kind in _KINDS}
+# The time twice: of a single name, `attrgetter` would not make a tuple.
+_VALUES = {kind: attrgetter("at", "at", *names) for kind, names in _FIELDS.items()}
 # Long messages of games, operators and clients are cut; the event itself has the whole text.
 _TEXT_CHARS_MAX = 200
 # A full timeline drops this part of its entries at once, not one with every new one.
@@ -62,8 +73,12 @@ class _Past(Struct):
 class Timelines:
     """Observes the bus. The timelines of ended sessions are kept for a while."""
 
-    def __init__(self, limits: Limits, now: Callable[[], float]) -> None:
+    def __init__(
+        self, limits: Limits, now: Callable[[], float], sessions_of: Callable[[str], Iterable[str]] = lambda _: ()
+    ) -> None:
+        """`sessions_of` returns the sessions of a player: what happens to the player is in the timelines of all."""
         self._limits = limits
+        self._sessions_of = sessions_of
         self._now = now
         self._live: dict[str, bytes] = {}
         # In the order of their end.
@@ -74,10 +89,12 @@ class Timelines:
         return len(self._live) + len(self._past)
 
     def record(self, event: Event) -> None:
+        if isinstance(event, RoleGranted | RoleRevoked):
+            self._record_role(event)
+            return
         if not isinstance(event, SessionEvent | LimitExceeded) or not event.session:
             return
-        known = _FIELDS.get(type(event))
-        if known is None or self._limits.timeline_max <= 0:
+        if type(event) not in _NUMBERS or self._limits.timeline_max <= 0:
             return
         if isinstance(event, SessionOpened):
             self._live[event.session] = _NOTHING
@@ -85,8 +102,7 @@ class Timelines:
             # It may have been here before, and have been released.
             past = self._forget(event.session)
             self._live[event.session] = past.kept if past is not None else _NOTHING
-        number, names = known
-        entry = [number, event.at, *(_short(getattr(event, name)) for name in names)]
+        entry = _entry(event)
         if event.session in self._live:
             self._live[event.session] = _with(self._live[event.session], entry, self._limits.timeline_max)
         elif event.session in self._past:
@@ -95,6 +111,12 @@ class Timelines:
             past.kept = _with(past.kept, entry, self._limits.timeline_max)
         if isinstance(event, Ended | Released):
             self._over(event)
+
+    def _record_role(self, event: RoleGranted | RoleRevoked) -> None:
+        for session_id in self._sessions_of(event.player):
+            kept = self._live.get(session_id)
+            if kept is not None:
+                self._live[session_id] = _with(kept, _entry(event), self._limits.timeline_max)
 
     def get(self, session_id: str, player_id: str = "", name: str = "") -> Timeline | None:
         """The timeline of an open session (its player is `player_id`, called `name`), or of one that ended recently."""
@@ -134,6 +156,10 @@ class Timelines:
         return past
 
 
+def _entry(event: Event) -> list[Any]:
+    return [_NUMBERS[type(event)], *_VALUES[type(event)](event)[1:]]
+
+
 def _short(value: Any) -> Any:
     return f"{value[: _TEXT_CHARS_MAX - 1]}…" if isinstance(value, str) and len(value) > _TEXT_CHARS_MAX else value
 
@@ -141,9 +167,14 @@ def _short(value: Any) -> Any:
 def _with(kept: bytes, entry: list[Any], most: int) -> bytes:
     """The timeline with one more entry."""
     count = int.from_bytes(kept[2:4], "big")
-    is_of_limit = _KINDS[entry[0]] is LimitExceeded
+    packed = _encode(entry)
+    if len(packed) > _TEXT_CHARS_MAX:
+        # Only then can one of its texts be too long.
+        entry = [_short(value) for value in entry]
+        packed = _encode(entry)
+    is_of_limit = entry[0] == _NUMBERS[LimitExceeded]
     if count < most and not is_of_limit:
-        return kept[:2] + (count + 1).to_bytes(2, "big") + kept[4:] + _encode(entry)
+        return kept[:2] + (count + 1).to_bytes(2, "big") + kept[4:] + packed
     forgotten, entries = int.from_bytes(kept[:2], "big"), _entries(kept)
     known = _same_limit(entries, entry) if is_of_limit else None
     if known is not None:
@@ -162,7 +193,7 @@ def _entries(kept: bytes) -> list[list[Any]]:
 
 
 # The positions of the fields in an entry of `LimitExceeded`: after its kind and its time.
-_LIMIT, _ACTION, _TIMES = (2 + _FIELDS[LimitExceeded][1].index(name) for name in ("limit", "action", "times"))
+_LIMIT, _ACTION, _TIMES = (2 + _FIELDS[LimitExceeded].index(name) for name in ("limit", "action", "times"))
 
 
 def _same_limit(entries: list[list[Any]], entry: list[Any]) -> list[Any] | None:
@@ -175,8 +206,8 @@ def _read(session_id: str, player_id: str, name: str, kept: bytes, status: str) 
     events: list[Event] = []
     for number, at, *values in _entries(kept):
         kind = _KINDS[number]
-        said = dict(zip(_FIELDS[kind][1], values, strict=True))
-        if issubclass(kind, SessionEvent):
-            said["player_name"] = name
-        events.append(kind(at=at, session=session_id, player=player_id, **said))
+        said = dict(zip(_FIELDS[kind], values, strict=True))
+        if "session" in kind.__struct_fields__:
+            said["session"] = session_id
+        events.append(kind(at=at, player=player_id, player_name=name, **said))
     return Timeline(session_id, player_id, events, int.from_bytes(kept[:2], "big"), status, name)

@@ -177,6 +177,8 @@ class LimitExceeded(Event, frozen=True, kw_only=True, tag="limit.exceeded"):
     address: str = ""
     session: str = ""
     player: str = ""
+    player_name: str = ""
+    """The player's display name, if they have one."""
 
 
 class SignInFailed(Event, frozen=True, kw_only=True, tag="sign_in.failed"):
@@ -207,6 +209,8 @@ class RoleGranted(Event, frozen=True, kw_only=True, tag="role.granted"):
 
     player: str
     role: str
+    player_name: str = ""
+    """The player's display name, if they have one."""
     by: str = ""
     """The name of the operator's API key, or what the caller passed; empty if it is unknown."""
     is_reset: bool = False
@@ -218,6 +222,7 @@ class RoleRevoked(Event, frozen=True, kw_only=True, tag="role.revoked"):
 
     player: str
     role: str
+    player_name: str = ""
     by: str = ""
     is_reset: bool = False
 
@@ -388,7 +393,7 @@ class PlacementChanged(Event, frozen=True, kw_only=True, tag="placement.changed"
 
 
 class BroadcastSent(Event, frozen=True, kw_only=True, tag="broadcast.sent"):
-    """A message was sent to sessions on the node: to all of them, or to those with a role or a seat in a kind."""
+    """A message was sent to sessions on the node: to all of them, or to those with a role or in a kind of room."""
 
     message: str
     """Its wire name."""
@@ -398,6 +403,8 @@ class BroadcastSent(Event, frozen=True, kw_only=True, tag="broadcast.sent"):
     """Of an announcement."""
     role: str = ""
     kind: str = ""
+    by: str = ""
+    """The name of the operator's API key; empty if it is unknown, or the game sent it."""
 
 
 class NodeReady(Event, frozen=True, kw_only=True, tag="node.ready"):

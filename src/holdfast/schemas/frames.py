@@ -31,6 +31,8 @@ Purpose = Literal["seat", "spectator", "session"]
 
 HEARS_SESSION = "session"
 """The feature of a client that hears messages to its session, beside those of rooms."""
+FOLLOWS_STATE = "state"
+"""The feature of a client that follows the state that rooms share."""
 FEATURES_MAX = 16
 
 FRAME_HEAD_BYTES = 512

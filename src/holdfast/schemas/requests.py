@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, TypedDict
+from typing import Annotated, Any, ClassVar, Literal, TypedDict
 
 import msgspec
 from msgspec import Meta, Struct
@@ -274,6 +274,12 @@ class Confirm(DirectoryRequest, frozen=True):
     """The client has stored the token of an answer: the previous one is used up."""
 
 
+class WholeView(DirectoryRequest, frozen=True):
+    """The client has lost what the room shares: send the whole view again."""
+
+    purpose: Literal["seat", "spectator"]
+
+
 REQUESTS: dict[str, type[Struct]] = {
     "confirm": Confirm,
     "create": Create,
@@ -294,6 +300,7 @@ REQUESTS: dict[str, type[Struct]] = {
     "unspectate": Unspectate,
     "unwatch": Unwatch,
     "update": Update,
+    "view": WholeView,
     "wait": Wait,
     "watch": Watch,
 }

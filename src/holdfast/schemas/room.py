@@ -90,6 +90,8 @@ class RoomInfo(Struct, frozen=True, omit_defaults=True, gc=False):
     """Those who watch without a seat; they count in nothing else."""
     max_spectators: int = 0
     """How many may watch; 0: nobody."""
+    host_name: str = ""
+    """What the host is called, if they have a name."""
 
 
 class RoomSchema(RoomInfo, frozen=True, kw_only=True):
@@ -123,6 +125,23 @@ class TimerInfo(Struct, frozen=True, omit_defaults=True):
     """The time between two calls; 0: there is only one."""
 
 
+class SharedParts(Struct, frozen=True):
+    """What a room shares with its clients. In paths, `*` stands for any key or place."""
+
+    roots: list[str]
+    """"state", "players", or both."""
+    private: list[str]
+    """The paths of what only its own player sees."""
+    hidden: list[str]
+    """The paths of what no client sees."""
+    has_view: bool = False
+    """Whether clients have a view of the state that the room makes for each, and not the state itself."""
+    behind: int = 0
+    """Clients that are away or read slowly, and will get all changes at once."""
+    kept_bytes: int = 0
+    """What is kept of earlier states for these, by its size when it is encoded."""
+
+
 class RoomState(Struct, frozen=True):
     """The present contents of a room; values that are not plain data are shown as text."""
 
@@ -134,6 +153,8 @@ class RoomState(Struct, frozen=True):
     players: list[PlayerState]
     timers: list[TimerInfo] = []
     """Those that are pending, in the order in which they were set."""
+    shared: SharedParts | None = None
+    """What clients see of it; None if the room shares nothing."""
 
 
 class BroadcastInfo(Struct, frozen=True):
@@ -271,7 +292,7 @@ class ListingFile(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class TimerFile(Struct, frozen=True, forbid_unknown_fields=True):
-    """A pending timer; an argument is {"value": …}, or {"player": id}."""
+    """A pending timer; an argument is {"value": …}, {"player": id} or {"spectator": id}."""
 
     due_at: TimeText
     method: str

@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from holdfast.schemas.frames import Position, Resume
 
@@ -111,21 +111,31 @@ class Fork(Struct, array_like=True, frozen=True):
     channels_opened: int
     requests: int
     channels: list[Reached]
+    """Not those whose room returned from a checkpoint: that a client knows more of them is normal."""
     age_s: float | None = None
     """How old the room's state was at the recovery; None without a room."""
 
-    def includes(self, resume: Resume, *, but: Collection[int]) -> bool:
-        """Whether a client with these positions knows nothing from beyond the fork; channels `but` are not checked."""
+    def includes(self, resume: Resume) -> bool:
+        """Whether a client with these positions knows nothing from beyond the fork."""
         if resume.requests > self.requests:
             return False
-        return all(self._reaches(position) for position in resume.positions if position.channel not in but)
+        return all(self._reaches(position) for position in resume.positions)
+
+    def without(self, channels: Collection[int], age_s: float | None) -> "Fork":
+        """The same without some channels, whose room returned from a checkpoint of this age."""
+        kept = [each for each in self.channels if each.number not in channels]
+        return structs.replace(self, channels=kept, age_s=age_s) if len(kept) < len(self.channels) else self
+
+    def leaves_out(self, channel: int) -> bool:
+        """Whether the room of a channel, which is still there, returned from a checkpoint when the history forked."""
+        return channel <= self.channels_opened and all(each.number != channel for each in self.channels)
 
     def _reaches(self, position: Position) -> bool:
         if position.channel > self.channels_opened:
             return False
         reached = next((each for each in self.channels if each.number == position.channel), None)
         if reached is None:
-            # It had ended before.
+            # It had ended before, or its room returned from a checkpoint.
             return True
         if position.acked > reached.applied:
             return False

@@ -50,7 +50,8 @@ from holdfast.server.health import Drain, HealthMonitor
 from holdfast.server.placement import OwnFleet, PlacementOperations, Placements
 from holdfast.server.room_factory import RoomFactory
 from holdfast.server.rooms.effects import Carry, Outbox, PlayerSaves
-from holdfast.server.rooms.runner import RoomListeners
+from holdfast.server.rooms.recordings import Recordings
+from holdfast.server.rooms.runner import RoomListeners, RoomRunner
 from holdfast.server.rooms.services import Brains, ReservedSeats, RoomServices
 from holdfast.server.session_messages import SessionMessages
 from holdfast.server.sessions import RETRY_AFTER_STOP_S, Notices, SessionLifecycle, StoredSessions
@@ -123,7 +124,9 @@ class ServerParts:
             failed=self.faults.report,
         )
         self.events = EventLog(clock.loop, wall_clock=clock.wall_clock, kept_max=limits.events_kept_max)
-        self.timelines = Timelines(limits, clock.now)
+        self.timelines = Timelines(
+            limits, clock.now, lambda player_id: [each.id for each in self.sessions.of_player(player_id)]
+        )
         self.bus.observe(self.events.record)
         self.bus.observe(self.timelines.record)
         self.bus.observe(self.metrics.record)
@@ -153,6 +156,7 @@ class ServerParts:
                 is_healthy=lambda: self.health.is_healthy,
                 is_store_failing=self._is_store_failing,
                 events_lost=lambda: self.bus.lost,
+                recording_bytes=lambda: self.recordings.size_bytes,
             ),
         )
 
@@ -215,6 +219,7 @@ class ServerParts:
         self.outbox = Outbox(context, settings.effects, store=store, broken=self._store_broke)
         self.player_saves = PlayerSaves(self.clock.loop)
         self.brains = Brains(self.clock.loop)
+        self.recordings = Recordings(limits)
         reserved = ReservedSeats(limits.reservations_per_player_max)
         services = RoomServices(
             context=context,
@@ -225,6 +230,7 @@ class ServerParts:
             stored=self.stored,
             player_saves=self.player_saves,
             outbox=self.outbox,
+            recordings=self.recordings,
             reserved=reserved,
             shares=settings.shares,
             brains=self.brains,
@@ -269,12 +275,16 @@ class ServerParts:
             listed=self.rooms.index.touch,
             seat_changed=self.rooms.seat_changed,
             seat_given_back=self.drain.look_at,
-            gone=self.rooms.forget,
+            gone=self._room_gone,
             check_name=self.rooms.check_name,
             updated=self.rooms.updated,
             seat_offered=self.notices.offer,
         )
         self.recovery: Recovery | None = None
+
+    def _room_gone(self, runner: RoomRunner) -> None:
+        self.rooms.forget(runner)
+        self.recordings.end(runner.room.id)
 
     def _start_tracing(self) -> "MessageTracer | None":
         if self.settings.tracing is None:
@@ -316,6 +326,7 @@ class ServerParts:
         sessions.seated_in_memory = durable.seated_in_memory
         sessions.is_saved = durable.__contains__
         sessions.is_stuck = durable.is_stuck
+        sessions.is_unclaimed = durable.is_unclaimed
         sessions.end_saved = durable.end_saved
         sessions.saved_without = committer.saved_without
 
@@ -389,6 +400,7 @@ class ServerParts:
             access=self.access,
             resumer=resumer,
             sign_in=self.sign_in,
+            lifecycle=self.lifecycle,
         )
         self.agents = AgentServices(
             context=self.context,
@@ -448,6 +460,7 @@ class ServerParts:
             durable = self.committer.sessions
             lifecycle.close_connection = durable.close_connection
             lifecycle.on_end += [lambda session, *_: durable.ended(session)]
+            durable.on_claim_ended = self.handshake.claim_ended
         lifecycle.on_end += [rooms.session_ended, lambda session, *_: self.session_messages.ended(session)]
         lifecycle.on_release += [rooms.index.watches.dropped, self.session_messages.ended]
         connections.on_link += [lambda connection: self.metrics.connection_opened(connection.transport_kind)]

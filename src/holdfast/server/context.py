@@ -164,14 +164,16 @@ class Alarms:
         self._repeated: Counter[tuple[str, str, str]] = Counter()
         self._timer: asyncio.TimerHandle | None = None
 
-    def report(self, limit: str, action: str, *, address: str = "", session: str = "", player: str = "") -> None:
+    def report(
+        self, limit: str, action: str, *, address: str = "", session: str = "", player: str = "", player_name: str = ""
+    ) -> None:
         """Somebody reached a limit; `action` is "warned", "dropped", "disconnected" or "refused"."""
         key = (limit, action, session or player or address)
         if key in self._told:
             self._repeated[key] += 1
             return
         event = self._told[key] = LimitExceeded(
-            limit=limit, action=action, address=address, session=session, player=player
+            limit=limit, action=action, address=address, session=session, player=player, player_name=player_name
         )
         if self._timer is None:
             self._timer = self._loop.call_later(_ALARM_WINDOW_S, self._report_rest)

@@ -189,13 +189,17 @@ def may_be_missing(record: Record, field: mi.Field, direction: Direction) -> boo
     """Whether a field is optional: to the server if it has a default, to the client if the struct can omit it."""
     if direction == "toServer" or isinstance(record, mi.TypedDictType):
         return not field.required
-    # For a generic class with arguments, look at the class without them.
-    cls = get_origin(record.cls) or record.cls
-    # msgspec tells whether a field is UNSET by default, but not whether it can be.
-    if UnsetType in get_args(get_type_hints(cls).get(field.name)):
+    if may_be_unset(record, field):
         return True
+    cls = get_origin(record.cls) or record.cls
     omits = getattr(getattr(cls, "__struct_config__", None), "omit_defaults", False)
     return omits and not field.required and not is_array(record)
+
+
+def may_be_unset(record: Record, field: mi.Field) -> bool:
+    """Whether a field is left out while it is UNSET. (msgspec tells whether that is the default only.)"""
+    # For a generic class with arguments, look at the class without them.
+    return UnsetType in get_args(get_type_hints(get_origin(record.cls) or record.cls).get(field.name))
 
 
 def is_array(record: Record) -> bool:

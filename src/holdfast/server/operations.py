@@ -8,6 +8,7 @@ from holdfast.observability.exposition import holdfast_version
 from holdfast.schemas.node import SettingsInfo
 from holdfast.server.compose import ServerParts
 from holdfast.server.operate.node import NodeOverview, limits_in_force, store_kind
+from holdfast.server.operate.recordings import RecordingOperations
 from holdfast.server.operate.rooms import RoomOperations
 from holdfast.server.operate.sessions import AccountOperations, PlayerOperations, SessionOperations
 from holdfast.transports.listeners import Listeners, Tls
@@ -37,6 +38,7 @@ class Operations:
             )
 
         self.rooms = RoomOperations(parts.context, parts.rooms, parts.messages.read)
+        self.recordings = RecordingOperations(parts.context, parts.rooms, parts.lifecycle, parts.recordings)
         self.sessions = SessionOperations(
             parts.context,
             parts.lifecycle,

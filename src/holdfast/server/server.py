@@ -7,6 +7,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import KW_ONLY, dataclass
 from datetime import datetime
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, get_args
 
 from holdfast.core.addresses import AddressShares
@@ -312,7 +313,7 @@ class Server:
         Returns as soon as no occupied room would end with this server, at the latest after `within_s` seconds, by
         default `Limits.drain_s`. Call `stop` next.
         """
-        await self.parts.drain.run(self.limits.drain_s if within_s is None else within_s)
+        await self._do(self.parts.drain.run(self.limits.drain_s if within_s is None else within_s))
 
     async def stop(self) -> None:
         """Close the ports, end the rooms, and ask every client to return later."""
@@ -359,11 +360,13 @@ class Server:
     ) -> int:
         """Send a message to every session on the node, connected or held: exactly once, as `Session.send` does.
 
-        With `role`, to sessions with that role; with `kind`, to those with a seat in a room of that kind; with `where`,
-        to those for which it returns True. Returns how many they are; they are told in portions, within moments.
+        With `role`, to sessions with that role; with `kind`, to those that play in a room of that kind or watch one;
+        with `where`, to those for which it returns True. Returns how many they are; they are told in portions, within
+        moments.
         Clients that do not hear messages to their session are left out.
         """
-        return self.parts.session_messages.broadcast(message, where=where, role=role, kind=kind)
+        send = self.parts.session_messages.broadcast
+        return self._call(partial(send, message, where=where, role=role, kind=kind))
 
     async def ban(
         self, *, player: str = "", address: str = "", until: float | datetime | None = None, why: str = ""
@@ -395,6 +398,9 @@ class Server:
 
     async def _do(self, work: Coroutine[Any, Any, T]) -> T:
         return await work
+
+    def _call(self, function: Callable[[], T]) -> T:
+        return function()
 
     def packet_log(self, *, session: str = "", address: str = "", on: bool = True, for_s: float | None = None) -> None:
         """Log every payload of a session (its id), an address or a range of addresses, without secrets.

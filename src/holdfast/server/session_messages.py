@@ -15,6 +15,7 @@ from holdfast.core.errors import NotFound, Throttled
 from holdfast.core.messages import Announcement, Message, SeatLeft, check_message
 from holdfast.core.reasons import Reason
 from holdfast.core.session import Session, SessionState
+from holdfast.core.transaction import current_transaction, when_it_succeeds
 from holdfast.schemas.events import BroadcastSent
 from holdfast.schemas.frames import FRAME_HEAD_BYTES, SeatFrame
 from holdfast.server.context import Context
@@ -53,10 +54,6 @@ class SessionOutlet(GatedOutlet):
     def session(self) -> Session:
         return self._session
 
-    def push(self, name: str, body: bytes) -> None:
-        """Send an encoded message."""
-        self._push(name, body)
-
     def cut(self) -> None:
         super().cut()
         self._is_cut = True
@@ -64,6 +61,9 @@ class SessionOutlet(GatedOutlet):
     def release(self) -> None:
         # Not if the commit began before the channel was opened.
         if self._is_cut and not self._is_announced:
+            if self._session.state is SessionState.ENDED:
+                # The client can be told of no channel, so it must not be sent messages on it.
+                return
             self._announce()
         super().release()
 
@@ -129,14 +129,16 @@ class SessionMessages:
             return False
         if session.codec is None:
             assert session.inbox is not None
-            session.inbox.send(message)
+            when_it_succeeds(session.inbox.send, message)
             return True
         body = self._body(session.codec, message)
         room = self._current_room()
         if room is not None:
             room.send(session, message.wire_name, body)
+            if (turn := current_transaction()) is not None:
+                turn.undo(room.unsend, session)
         else:
-            self._push(session, message.wire_name, body)
+            when_it_succeeds(self._push, session, message.wire_name, body)
         return True
 
     def hand_over(self, session: Session, messages: Messages, saved: SavedSend | None) -> None:
@@ -157,9 +159,16 @@ class SessionMessages:
     # Everybody
 
     def broadcast(
-        self, message: Message, *, where: Callable[[Session], bool] | None = None, role: str = "", kind: str = ""
+        self,
+        message: Message,
+        *,
+        where: Callable[[Session], bool] | None = None,
+        role: str = "",
+        kind: str = "",
+        by: str = "",
     ) -> int:
-        """Send a message to all sessions for which everything given is true; returns how many there are."""
+        """Send a message to all sessions for which everything given is true; returns how many there are. `by` names who
+        did it, for the event."""
         check_message(message)
         if kind and kind not in self._kinds():
             known = ", ".join(sorted(self._kinds())) or "none"
@@ -171,19 +180,25 @@ class SessionMessages:
             for session in self._sessions
             if session.hears
             and (not role or role in session.roles)
-            and (not kind or (session.seat is not None and session.seat.room.kind == kind))
+            and (not kind or _is_in(session, kind))
             and (where is None or where(session))
         ]
         codecs = {session.codec for session in sessions}
         bodies = {codec: self._body(codec, message) for codec in codecs if codec is not None}
         text = message.text if isinstance(message, Announcement) else ""
-        self._publish(BroadcastSent(message=message.wire_name, text=text, sessions=len(sessions), role=role, kind=kind))
-        self._begin(_Broadcast(message, bodies, sessions))
+        when_it_succeeds(
+            self._publish,
+            BroadcastSent(message=message.wire_name, text=text, sessions=len(sessions), role=role, kind=kind, by=by),
+        )
+        turn, room = current_transaction(), self._current_room()
+        if turn is None:
+            self._begin(_Broadcast(message, bodies, sessions), room)
+        else:
+            turn.hold(self._begin, _Broadcast(message, bodies, sessions), room)
         return len(sessions)
 
-    def _begin(self, broadcast: _Broadcast) -> None:
-        """Now, or once the turn that sends it is saved."""
-        room = self._current_room()
+    def _begin(self, broadcast: _Broadcast, room: RoomWriter | None) -> None:
+        """Now, or once the turn of this room that sends it is saved."""
         if room is None:
             self._start(broadcast)
             return
@@ -242,3 +257,8 @@ class SessionMessages:
         else:
             outlet.cut()
             outlet.release()
+
+
+def _is_in(session: Session, kind: str) -> bool:
+    """Whether the session plays in a room of this kind, or watches one."""
+    return any(seat is not None and seat.room.kind == kind for seat in (session.seat, session.place))

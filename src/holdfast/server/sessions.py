@@ -9,7 +9,8 @@ from holdfast.core.connection import Connection
 from holdfast.core.messages import Message
 from holdfast.core.reasons import Reason
 from holdfast.core.registry import SessionRegistry
-from holdfast.core.session import PlayerId, Session
+from holdfast.core.session import SESSION_ID_BYTES, PlayerId, Session, SessionId
+from holdfast.core.tokens import new_id
 from holdfast.schemas.events import Dropped, Ended, Released, SessionResynced, Superseded
 from holdfast.schemas.frames import Notice, Purpose, sentence
 from holdfast.schemas.placement import PlacementInfo
@@ -72,6 +73,7 @@ class SessionLifecycle:
         self._publish = context.publish
         self._counters = context.counters
         self._faults = context.faults
+        self._random = context.random
         self.registry = SessionRegistry()
         self.quota: AddressQuota[Session] = AddressQuota(shares)
         """Counted by the address at which each session began."""
@@ -202,6 +204,22 @@ class SessionLifecycle:
             connection.forget_session()
             connection.close(reason, retry_after_s=RETRY_AFTER_STOP_S)
 
+    def stand_in(
+        self, player_id: str, name: str, *, grace_s: float, by_player: bool = True, sign_outs: int = 0
+    ) -> Session:
+        """A session without a client, on a seat that is held for its player to take over."""
+        session = Session(
+            SessionId(new_id(self._random.randbytes(SESSION_ID_BYTES))),
+            PlayerId(player_id),
+            limits=self._limits,
+            now=self._clock.now(),
+            grace_s=grace_s,
+            name=name,
+        )
+        session.sign_outs = sign_outs
+        self.restore(session, by_player=by_player)
+        return session
+
     def restore(self, session: Session, *, by_player: bool = True) -> None:
         """A session was restored from the store: its player has a new grace to return."""
         self.add(session, by_player=by_player)
@@ -300,6 +318,8 @@ class StoredSessions:
     """Whether the session outlives this process while the store fails."""
     is_elsewhere: Callable[[str], bool] = _no
     """Whether another server has taken over the session with this id."""
+    is_unclaimed: Callable[[Session], bool] = _no
+    """Whether the session was restored, and its former server may have written it after it was read."""
     saved_without: Callable[[Session], Awaitable[None]] = _at_once
     """Wait until the room that the session has just left is saved without it."""
     end_saved: Callable[[Session], Callable[[], Awaitable[None]] | None] = _nothing

@@ -28,6 +28,7 @@ See docs/guide/testing.md.
 
 from holdfast.testing.clock import Crashed, Deadlock, Livelock, Machine, VirtualLoop, run
 from holdfast.testing.network import Dialer, Link, Network, Side
+from holdfast.testing.replay import Replay, replay
 from holdfast.testing.server import UNLIMITED, GameFailed, MemoryServer, Named, generous
 from holdfast.testing.store import Disk, FaultyStore, MemoryStorage
 
@@ -46,8 +47,10 @@ __all__ = [
     "MemoryStorage",
     "Named",
     "Network",
+    "Replay",
     "Side",
     "VirtualLoop",
     "generous",
+    "replay",
     "run",
 ]

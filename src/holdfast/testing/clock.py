@@ -223,6 +223,14 @@ class Machine:
         context = self._context.copy()
         context.run(self.run, Call(function, args, context))
 
+    def result_of(self, function: Callable[[], T]) -> T:
+        """Call a function on this machine now, and return its result; only while the machine is running."""
+        if Machine.here() is self:
+            return function()
+        if not self.is_running:
+            raise RuntimeError("the machine is paused, or has crashed: it can answer nothing now")
+        return self._context.copy().run(function)
+
     def pause(self) -> None:
         """Run nothing until `wake`, as with a debugger, SIGSTOP or a virtual machine that is moved."""
         self._check_loop()

@@ -107,7 +107,7 @@ class Link:
 
     def fate(self, sender: MemoryTransport, payload: bytes, entropy: float) -> float | None:
         """Seconds until a payload arrives; None if it is lost, and the link with it."""
-        side = self._side_of(sender)
+        side = self.side_of(sender)
         if side == "client" and not self.hello:
             self.hello = payload
         if side in self._cut_next and payload:
@@ -128,9 +128,10 @@ class Link:
         if self.bytes_per_s == inf or self._wire.is_stalled:
             return 0
         at = asyncio.get_running_loop().time() - self.latency_s
-        return self._directions[self._side_of(sender)].passed_bytes(self.bytes_per_s, at)
+        return self._directions[self.side_of(sender)].passed_bytes(self.bytes_per_s, at)
 
-    def _side_of(self, end: MemoryTransport) -> Side:
+    def side_of(self, end: MemoryTransport) -> Side:
+        """Whose end this is."""
         return "client" if end is self.end("client") else "server"
 
 
@@ -183,6 +184,8 @@ class Network(MemoryNetwork):
         super().__init__()
         self.latency_s = latency_s
         self.jitter_s = jitter_s
+        self.on_payload: Callable[[Link, Side, bytes], None] | None = None
+        """Called with every payload that is sent on a link, also if it does not arrive, and who sends it."""
         self._random = random or Random(0)
         self._links: dict[Wire, Link] = {}
         self._servers: dict[str, Machine | None] = {}
@@ -201,7 +204,10 @@ class Network(MemoryNetwork):
         return Dialer(self, name)
 
     def fate(self, sender: MemoryTransport, payload: bytes) -> float | None:
-        return self.link(sender.wire).fate(sender, payload, self._random.random())
+        link = self.link(sender.wire)
+        if self.on_payload is not None:
+            self.on_payload(link, link.side_of(sender), payload)
+        return link.fate(sender, payload, self._random.random())
 
     def arrived_bytes(self, sender: MemoryTransport) -> int:
         return self.link(sender.wire).arrived_bytes(sender)

@@ -2,7 +2,7 @@
 
 import asyncio
 import traceback
-from collections.abc import Coroutine, Iterable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Mapping, Sequence
 from contextvars import Context
 from dataclasses import replace
 from hashlib import sha256
@@ -78,6 +78,8 @@ def generous(limits: Limits | None = None) -> Limits:
         bytes_per_s=_PLENTY,
         fair_queue_frames_max=_PLENTY,
         rooms_per_player_max=_PLENTY,
+        broadcasts_burst=_PLENTY,
+        broadcasts_per_s=_PLENTY,
     )
 
 
@@ -250,6 +252,9 @@ class MemoryServer(Server):
 
     async def _do(self, work: Coroutine[Any, Any, T]) -> T:
         return await self.machine.do(work)
+
+    def _call(self, function: Callable[[], T]) -> T:
+        return self.machine.result_of(function)
 
     async def _create_room(self, request: Create) -> Room[Any]:
         return await self.machine.do(super()._create_room(request))

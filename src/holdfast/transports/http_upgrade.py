@@ -54,16 +54,16 @@ _TARGET_BYTES_MAX = 8 * 1024
 _METHOD = re.compile(rb"[A-Z]{1,20}")
 _TARGET = re.compile(rb"[\x21-\x7e]+")
 _VERSION = re.compile(rb"HTTP/1\.[01]")
-_NAME = re.compile(rb"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-# A field value (RFC 9110, 5.5): no control characters except the tab.
-_VALUE = re.compile(rb"[\t\x20-\x7e\x80-\xff]*")
-_READ = frozenset(
-    {
+# A header (RFC 9110, 5.1 and 5.5): a token, a colon, and a value without control characters except the tab.
+_HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):([\t\x20-\x7e\x80-\xff]*)")
+_READ = {
+    name.encode("ascii"): name
+    for name in (
         *("host", "upgrade", "connection", "origin", "content-length", "transfer-encoding"),
         *("sec-websocket-version", "sec-websocket-key", "sec-websocket-protocol", "sec-websocket-extensions"),
         *("forwarded", "x-forwarded-for"),
-    }
-)
+    )
+}
 
 
 class BadHead(Exception):
@@ -124,11 +124,12 @@ def _request_line(line: bytes) -> tuple[str, str]:
 
 def _header(line: bytes) -> tuple[str, str] | None:
     """A header that is read here; None for any other."""
-    name, colon, value = line.partition(b":")
-    if not colon or not _NAME.fullmatch(name) or not _VALUE.fullmatch(value):
+    header = _HEADER.fullmatch(line)
+    if header is None:
         raise BadHead("A header is malformed.")
-    read = name.decode("ascii").lower()
-    if read not in _READ:
+    name, value = header.groups()
+    read = _READ.get(name.lower())
+    if read is None:
         return None
     if not value.isascii():
         raise BadHead(f"The header {read} may hold ASCII only.")

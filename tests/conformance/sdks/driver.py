@@ -16,6 +16,7 @@ Every SDK has a driver like this one (clients/js/test/driver.mjs). A command is 
     ask         number, times, wait_s  answers: of the room, to that many asks one after the other
     flush                             once the room has applied all that was sent
     heard       until                 down, wrong: the last number that came, and those out of turn; not before `until`
+    shared      -                     state, players, mine: what the room shares now, and changes: how often it changed
     receive     numbers               messages: the next so many to the session itself, each a type and a body
     save        -                     state
     suspend     -                     state
@@ -48,7 +49,7 @@ from holdfast import (
     SessionEnded,
     Untyped,
 )
-from holdfast.client.room import Resynced
+from holdfast.client.inbox import Resynced
 from tests.conformance.sdks.game import Add, Down, Pour, State, Sum, Up, Word
 from tests.saved_sessions import storage_of, suspended
 
@@ -82,6 +83,11 @@ class Heard:
     wrong: list[int] = field(default_factory=list)
     words: list[str] = field(default_factory=list)
     """Where the room was when it spoke, and when the stream began anew."""
+    stale: list[int] = field(default_factory=list)
+    """The numbers that came while the room's state was not that of their turn."""
+    stateless: int = 0
+    """How many came without one."""
+    changes: int = 0
 
 
 class Driver:
@@ -145,7 +151,21 @@ class Driver:
 
     def listen(self, room: ClientRoom) -> None:
         self.room = room
+        room.on_change(lambda _: self.changed())
         self.listening = asyncio.create_task(self.read(room))
+
+    def changed(self) -> None:
+        self.heard.changes += 1
+
+    async def shared(self) -> dict[str, Any]:
+        assert self.room is not None
+        room = self.room
+        return {
+            "state": room.state,
+            "players": dict(room.players),
+            "mine": room.mine,
+            "changes": self.heard.changes,
+        }
 
     async def read(self, room: ClientRoom) -> None:
         try:
@@ -155,6 +175,10 @@ class Driver:
                         if number != self.heard.down + 1:
                             self.heard.wrong.append(number)
                         self.heard.down = number
+                        if room.state is None:
+                            self.heard.stateless += 1
+                        elif room.state["down"] != number:
+                            self.heard.stale.append(number)
                     case Word(where):
                         self.heard.words.append(where)
                     case Resynced():

@@ -13,11 +13,11 @@ from tests.conformance.sdks.programs import Program
 from tests.conformance.sdks.throttle import Throttle
 
 # In one payload, what waits would take three times as long as nothing may be heard.
-NUMBERS = 900
+NUMBERS = 450
 LIMITS = Limits(ping_s=0.3, silence_s=1.0)
-SLOW_BYTES_PER_S = 8_000.0
+SLOW_BYTES_PER_S = 4_000.0
 QUICK_BYTES_PER_S = 100_000.0
-BREAKS_AFTER_BYTES = 8_000.0
+BREAKS_AFTER_BYTES = 4_000.0
 
 
 @asynccontextmanager

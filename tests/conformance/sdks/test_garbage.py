@@ -4,13 +4,13 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import msgspec
-import pytest
 from websockets.asyncio.server import ServerConnection, serve
 from websockets.exceptions import ConnectionClosed
 from websockets.typing import Subprotocol
 
 from holdfast.core.codec import MSGPACK
 from holdfast.schemas.frames import Data, Frame, Outcome, SeatFrame, Terms, Welcome
+from tests.cases import every_case
 from tests.conformance.sdks.programs import Program
 
 TERMS = Terms(65536, 1024, 262144, 16, 5.0, 16.0, 30.0)
@@ -63,7 +63,7 @@ NONSENSE: dict[str, Said] = {
 }
 
 
-@pytest.mark.parametrize("said", NONSENSE.values(), ids=NONSENSE)
+@every_case("said", NONSENSE.values(), ids=NONSENSE)
 async def test_nonsense_instead_of_a_welcome_is_a_protocol_error(client: Program, said: Said) -> None:
     async with lying([said]) as liar:
         answer = await client.attempt("connect", url=liar.url)

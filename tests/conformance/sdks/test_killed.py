@@ -19,9 +19,9 @@ from tests.e2e import counting
 from tests.e2e.serving import read_until, serving
 
 MESSAGES = 80
-KILLS_IN_PLAY = 8
+KILLS_IN_PLAY = 4
 # Also while a process starts, connects or resumes.
-KILLS_ANYTIME = 8
+KILLS_ANYTIME = 4
 
 
 @asynccontextmanager

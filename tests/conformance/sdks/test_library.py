@@ -21,7 +21,8 @@ from holdfast.cli.demo.proxy import Cut, Proxy
 from tests.conformance.sdks.game import Down, Pour, State, Tally, Up
 from tests.conformance.sdks.programs import Program, program
 
-LIMITS = Limits()
+# A burst exceeds them soon.
+LIMITS = Limits(window_messages_max=256, kept_messages_max=1024)
 
 
 class Counting(PlayerStreams):
@@ -144,10 +145,10 @@ async def test_cuts_in_the_middle_of_the_talk_lose_double_and_reorder_nothing(
     await world.joined(client, codec=codec)
     down = up = 0
 
-    for manner in islice(cycle(Cut), 9):
-        down, up = down + 100, up + 200
-        counting = client.begin("count", numbers=200)
-        await client.do("pour", numbers=100)
+    for manner in islice(cycle(Cut), 6):
+        down, up = down + 50, up + 100
+        counting = client.begin("count", numbers=100)
+        await client.do("pour", numbers=50)
         await world.proxy.cut(manner)
         assert (await client.event("resume"))["outcome"]["kind"] == "resumed"
         await counting
@@ -174,12 +175,12 @@ async def test_a_burst_that_waited_for_the_network_does_not_drown_in_its_answers
     world.proxy.pull()
     await client.event("drop")
 
-    counting = client.begin("count", numbers=2000, answers=2)
+    counting = client.begin("count", numbers=800, answers=2)
     world.proxy.plug()
     await client.event("resume")
     await counting
 
-    await world.check(client, up=2000, down=4000)
+    await world.check(client, up=800, down=1600)
     assert not client.has_had("resynced")
 
 

@@ -16,8 +16,8 @@ from holdfast.core.codec import CODECS
 from tests.conformance.sdks.game import Counting, Down, Tally, Word, pour_down
 from tests.conformance.sdks.programs import Program, program
 
-# What is counted here is no flood.
-LIMITS = Limits(messages_burst=100_000, bytes_burst=64 * 1024 * 1024)
+# What is counted here is no flood, and soon more than is kept.
+LIMITS = Limits(messages_burst=100_000, bytes_burst=64 * 1024 * 1024, window_messages_max=256, kept_messages_max=1024)
 # Every server here knows the guests of every other.
 SECRET = b"for tests and nothing else, 32 B"
 
@@ -92,8 +92,8 @@ async def test_a_link_that_is_cut_in_the_middle_of_the_talk_is_resumed(
     client: Program, world: World, manner: Cut
 ) -> None:
     room = await seated(client, world)
-    counting = client.begin("count", numbers=3000)
-    await client.do("pour", numbers=1000)
+    counting = client.begin("count", numbers=1000)
+    await client.do("pour", numbers=300)
 
     await world.proxy.cut(manner)
     await client.event("drop")
@@ -101,7 +101,7 @@ async def test_a_link_that_is_cut_in_the_middle_of_the_talk_is_resumed(
     await counting
 
     assert outcome["kind"] == "resumed"
-    await check(client, world, room, up=3000, down=1000)
+    await check(client, world, room, up=1000, down=300)
 
 
 async def test_many_cuts_lose_double_and_reorder_nothing(client: Program, world: World) -> None:
@@ -164,13 +164,13 @@ async def test_a_burst_that_waited_for_the_network_does_not_drown_in_its_answers
     world.proxy.pull()
     await client.event("drop")
 
-    counting = client.begin("count", numbers=5000, answers=2)
+    counting = client.begin("count", numbers=1500, answers=2)
     world.proxy.plug()
     outcome = (await client.event("resume"))["outcome"]
     await counting
 
     assert outcome["kind"] == "resumed"
-    await check(client, world, room, up=5000, down=10_000)
+    await check(client, world, room, up=1500, down=3000)
     assert not client.has_had("drop")
     assert not client.has_had("resynced")
 

@@ -9,7 +9,19 @@ import msgspec
 from playwright.async_api import Page
 
 import holdfast
-from holdfast import ClientRoom, ClientSession, Message, Player, PlayerData, Room, Server, WebSocket, on
+from holdfast import (
+    ClientRoom,
+    ClientSession,
+    Hidden,
+    Message,
+    Player,
+    PlayerData,
+    Private,
+    Room,
+    Server,
+    WebSocket,
+    on,
+)
 from holdfast.http.api import ApiKey, HttpApi
 from tests.deadlines import DEADLINE_S
 
@@ -58,6 +70,44 @@ class Chat(Room[Talker]):
         self.broadcast(Said(player.id, say.text))
 
 
+class Draw(Message):
+    """From a client: take a card."""
+
+
+class Hand(PlayerData):
+    cards: Private[list[int]] = msgspec.field(default_factory=list)
+    count: int = 0
+
+
+class Board(msgspec.Struct):
+    drawn: int = 0
+    deck: Hidden[list[int]] = msgspec.field(default_factory=list)
+
+
+class Table(Room[Hand]):
+    """Shares its state, and sends nothing."""
+
+    shares = ("state", "players")
+    empty_ttl_s = 600.0
+    state: Board
+
+    def on_create(self, config: dict[str, Any]) -> None:
+        self.state = Board(deck=[7, 8, 9])
+
+    @on(Draw)
+    def draw(self, player: Player[Hand], draw: Draw) -> None:
+        player.data.cards.append(self.state.deck.pop())
+        player.data.count += 1
+        self.state.drawn += 1
+
+
+class RecordedTable(Table):
+    """The same, with a recording."""
+
+    kind = "recorded_table"
+    record = "game"
+
+
 class Stage:
     """A server, its dashboard, and players over real sockets."""
 
@@ -86,7 +136,7 @@ async def staged(
     http = HttpApi(port=port, keys=keys)
     async with AsyncExitStack() as stack:
         server = await stack.enter_async_context(
-            Server([Chat], listen=[WebSocket(port=0, origins=origins)], http=http, **settings)
+            Server([Chat, Table, RecordedTable], listen=[WebSocket(port=0, origins=origins)], http=http, **settings)
         )
         yield Stage(server, stack)
 

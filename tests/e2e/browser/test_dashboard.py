@@ -4,16 +4,17 @@ from collections.abc import AsyncIterator
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, ConsoleMessage, Page, expect
+from playwright.async_api import Page, expect
 
 from holdfast import Announcement
 from holdfast.http.api import ApiKey
 from holdfast.http.static import Site
-from tests.e2e.browser.stage import SOON_MS, Notice, Said, Say, Stage, heard, staged
+from tests.e2e.browser.stage import SOON_MS, Draw, Notice, Said, Say, Stage, heard, staged
 
 pytestmark = [
     pytest.mark.skipif(not Site().is_built, reason="the dashboard is not built: run make web"),
     pytest.mark.asyncio(loop_scope="module"),  # they share a browser
+    pytest.mark.usefixtures("refusals"),
 ]
 
 KEY = "a-key-for-operators"
@@ -24,20 +25,6 @@ LISTS = ("", "sessions", "rooms", "players", "placements", "limits", "bans", "se
 async def stage() -> AsyncIterator[Stage]:
     async with staged() as stage:
         yield stage
-
-
-@pytest_asyncio.fixture(loop_scope="module", autouse=True)
-async def refusals(page: Page) -> AsyncIterator[None]:
-    """The browser blocks nothing of this page: its policy allows all that it does."""
-    blocked: list[str] = []
-
-    def told(message: ConsoleMessage) -> None:
-        if "Content Security Policy" in message.text or "Trusted" in message.text:
-            blocked.append(message.text)
-
-    page.on("console", told)
-    yield
-    assert blocked == []
 
 
 async def test_who_has_a_key_signs_in_and_out(page: Page) -> None:
@@ -255,6 +242,27 @@ async def test_a_test_player_joins_sends_drops_and_is_back(page: Page, stage: St
     await expect(page.get_by_text("No test players yet.")).to_be_visible()
 
 
+async def test_a_test_player_sees_what_clients_see_and_the_room_page_marks_what_they_do_not(
+    page: Page, stage: Stage
+) -> None:
+    room = await stage.server.create_room("table")
+    await stage.open(page, f"playground/{room.id}")
+    await page.get_by_role("button", name="Join as a test player").click()
+    mirror = page.locator(".test-player .tree")
+
+    await page.locator(".test-player").get_by_role("button", name="Send", exact=True).click()
+
+    await expect(mirror.locator(".leaf", has_text="drawn")).to_contain_text("1", timeout=SOON_MS)
+    await expect(mirror.locator("summary", has_text="mine")).to_be_visible()
+    assert "deck" not in await mirror.inner_text()
+    await page.goto(f"{stage.url}#/rooms/{room.id}")
+    deck = page.locator(".tree summary", has_text="deck")
+    await expect(deck).to_contain_text("hidden", timeout=SOON_MS)
+    await page.locator(".tree summary", has_text="guest-").click()
+    await expect(page.locator(".tree summary", has_text="cards")).to_contain_text("private")
+    await expect(page.get_by_text("Clients see state and players; you see everything.")).to_be_visible()
+
+
 async def test_where_other_pages_only_may_connect_the_playground_says_what_to_do(page: Page) -> None:
     async with staged(origins=["https://game.example"]) as stage:
         await stage.open(page, "playground")
@@ -283,24 +291,32 @@ async def test_of_five_thousand_sessions_a_few_are_in_the_page(page: Page, stage
     await expect(page.locator(".row")).to_have_count(1, timeout=SOON_MS)
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-async def test_no_page_is_wider_than_a_phone_and_both_colours_are_there(browser: Browser, scheme: str) -> None:
-    async with staged() as stage:
-        session, room = await stage.joins()
-        context = await browser.new_context(viewport={"width": 390, "height": 844}, color_scheme=scheme)  # type: ignore[arg-type]  # of a parameter
-        page = await context.new_page()
-        for path in (*LISTS, f"sessions/{session.id}", f"rooms/{room.id}", f"players/{session.player_id}"):
-            await stage.open(page, path)
-            await expect(page.locator("h1")).to_be_visible()
-            await expect(page.locator(".loading")).to_have_count(0, timeout=SOON_MS)
-            assert await page.evaluate("document.documentElement.scrollWidth") <= 390, path
+async def test_no_page_is_wider_than_a_phone(page: Page, stage: Stage) -> None:
+    session, room = await stage.joins()
+    await page.set_viewport_size({"width": 390, "height": 844})
+    for path in (*LISTS, f"sessions/{session.id}", f"rooms/{room.id}", f"players/{session.player_id}"):
+        await stage.open(page, path)
+        await expect(page.locator("h1")).to_be_visible()
+        await expect(page.locator(".loading")).to_have_count(0, timeout=SOON_MS)
+        assert await page.evaluate("document.documentElement.scrollWidth") <= 390, path
 
+    await page.get_by_role("button", name="Menu").click()
+    await page.get_by_role("link", name="Rooms").click()
+    await expect(page.get_by_role("heading", name="Rooms")).to_be_visible()
+
+
+async def test_it_is_dark_where_the_browser_is_and_light_elsewhere(page: Page, stage: Stage) -> None:
+    await stage.open(page)
+
+    async def brightness() -> int:
         ground = await page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
-        assert (sum(map(int, ground.removeprefix("rgb(").removesuffix(")").split(","))) > 384) is (scheme == "light")
-        await page.get_by_role("button", name="Menu").click()
-        await page.get_by_role("link", name="Rooms").click()
-        await expect(page.get_by_role("heading", name="Rooms")).to_be_visible()
-        await context.close()
+        return sum(map(int, ground.removeprefix("rgb(").removesuffix(")").split(",")))
+
+    await page.emulate_media(color_scheme="light")
+    assert await brightness() > 384
+    await page.emulate_media(color_scheme="dark")
+    assert await brightness() <= 384
+    await page.emulate_media(color_scheme="null")
 
 
 async def test_everything_is_reached_with_the_keyboard(page: Page, stage: Stage) -> None:
@@ -334,17 +350,17 @@ async def test_a_server_that_is_gone_is_told_and_found_again(page: Page) -> None
         await expect(lost).to_be_hidden(timeout=SOON_MS)
 
 
-@pytest.mark.parametrize("width", [1280, 900, 380])
-async def test_the_seats_of_a_room_fit_their_card_and_show_the_session(page: Page, stage: Stage, width: int) -> None:
+async def test_the_seats_of_a_room_fit_their_card_and_show_the_session(page: Page, stage: Stage) -> None:
     session, room = await stage.joins()
-    await page.set_viewport_size({"width": width, "height": 800})
     await page.goto(f"{stage.url}#/rooms/{room.id}")
     seats = page.get_by_role("region", name="Seats")
     await expect(seats.get_by_text(session.id)).to_be_visible(timeout=SOON_MS)
 
-    overflow = await seats.evaluate("table => table.scrollWidth - table.clientWidth")
+    for width in (1280, 900, 380):
+        await page.set_viewport_size({"width": width, "height": 800})
 
-    assert overflow <= 0
+        assert await seats.evaluate("table => table.scrollWidth - table.clientWidth") <= 0, width
+        await expect(seats.get_by_text(session.id)).to_be_visible()
 
 
 async def test_the_list_of_sessions_shows_their_ids(page: Page, stage: Stage) -> None:
@@ -363,3 +379,36 @@ async def test_every_page_has_an_icon(page: Page, stage: Stage) -> None:
 
         assert icon is not None
         assert icon.startswith("data:image/svg+xml,")
+
+
+async def test_a_recording_is_scrubbed_downloaded_and_forked_from(page: Page, stage: Stage) -> None:
+    session, _ = await stage.joins()
+    assert session.room is not None
+    await session.room.leave()
+    room = await session.join_or_create("recorded_table")
+    for _ in range(3):
+        await room.send(Draw())
+    await stage.open(page, f"rooms/{room.id}")
+
+    # on_create, on_created, on_join, and three cards.
+    card = page.locator("section.card", has=page.get_by_role("heading", name="Recording", exact=True))
+    await expect(card).to_contain_text("turn 6 of 6", timeout=SOON_MS)
+    await expect(card.locator(".cause")).to_contain_text("draw")
+    await expect(card.locator(".changed")).to_contain_text("state.drawn 3")
+    await expect(card.locator(".changed")).to_contain_text("state.deck")
+    await card.get_by_role("slider").fill("4")
+    await expect(card).to_contain_text("turn 4 of 6")
+    await expect(card.locator(".changed")).to_contain_text("state.drawn 1", timeout=SOON_MS)
+    await card.get_by_role("button", name="Previous turn").click()
+    await expect(card.locator(".cause")).to_contain_text("on_join", timeout=SOON_MS)
+    await card.get_by_role("button", name="Next turn").click()
+    async with page.expect_download() as saved:
+        await card.get_by_role("button", name="Download").click()
+    assert (await saved.value).suggested_filename == f"{room.id}.recording"
+
+    await card.get_by_role("button", name="Fork from here").click()
+    await page.get_by_role("dialog").get_by_role("button", name="Fork").click()
+    await page.wait_for_function("id => location.hash !== `#/rooms/${id}`", arg=room.id, timeout=SOON_MS)
+    forked = page.url.rpartition("/")[2]
+    assert stage.server.rooms.runner(forked).room.state.drawn == 1
+    await expect(page.locator(".tree").first).to_contain_text("drawn1", timeout=SOON_MS)

@@ -4,6 +4,7 @@ import asyncio
 import re
 from asyncio.subprocess import Process
 from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from typing import NamedTuple
 
 import pytest
@@ -33,9 +34,8 @@ class Demo(NamedTuple):
     url: str
 
 
-@pytest_asyncio.fixture(loop_scope="module")
-async def demo() -> AsyncIterator[Demo]:
-    """A demo of its own."""
+@asynccontextmanager
+async def a_demo() -> AsyncIterator[Demo]:
     async with holdfast_process("demo", "--plain", *ANY_PORTS, "--bots", "3", "--cut-every", "0") as process:
         seen = await read_until(process, r"^Play: http")
         found = re.search(r"http://[\d.:]+", seen)
@@ -44,6 +44,13 @@ async def demo() -> AsyncIterator[Demo]:
         if process.returncode is None:
             process.terminate()
         await process.communicate()
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def demo() -> AsyncIterator[Demo]:
+    """One demo, on which each test is a player of its own."""
+    async with a_demo() as demo:
+        yield demo
 
 
 @pytest_asyncio.fixture(loop_scope="module")
@@ -56,11 +63,11 @@ async def game(page: Page, demo: Demo) -> Page:
     return page
 
 
-async def sails(page: Page, key: str) -> None:
+async def sails(page: Page, key: str, commands: int = 10) -> None:
     """Hold a key until some commands more are sent."""
     before = await number(page, "sent")
     await page.keyboard.down(key)
-    await until(page, "sent", lambda sent: sent > before + 10)
+    await until(page, "sent", lambda sent: sent > before + commands)
     await page.keyboard.up(key)
 
 
@@ -85,14 +92,14 @@ async def nothing_is_wrong(page: Page) -> None:
 
 
 async def test_a_ship_sails_and_comes_by_its_coins(game: Page) -> None:
-    await expect(game.locator("#ships li")).to_have_count(4)
+    await expect(game.locator("#ships li:not(.disconnected)")).to_have_count(4)
     await nothing_is_wrong(game)
 
 
 async def test_the_plug_is_pulled_and_what_was_done_meanwhile_arrives(game: Page) -> None:
     await game.click("#plug")
     await expect(game.locator("#notice")).to_contain_text("Unplugged")
-    await sails(game, "ArrowDown")
+    await sails(game, "ArrowDown", commands=60)  # until the bots have found a coin
     await game.click("#plug")
 
     await expect(game.locator("#log li").first).to_contain_text("0 lost, 0 duplicated")
@@ -138,12 +145,17 @@ async def test_another_player_is_another_one(game: Page) -> None:
 
     await expect(other.locator("#ships .own")).to_have_count(1)
     assert await other.inner_text("#ships .own .name") != await game.inner_text("#ships .own .name")
+    await other.close()
 
 
-async def test_a_demo_that_has_ended_says_so(game: Page, demo: Demo) -> None:
-    demo.process.terminate()
+async def test_a_demo_that_has_ended_says_so(page: Page) -> None:
+    async with a_demo() as demo:
+        await page.goto(demo.url)
+        await expect(page.locator("#ships .own")).to_have_count(1, timeout=SOON_MS)
 
-    await expect(game.locator("#notice")).to_contain_text("The demo has ended")
+        demo.process.terminate()
+
+        await expect(page.locator("#notice")).to_contain_text("The demo has ended", timeout=SOON_MS)
 
 
 async def test_it_fits_a_phone(game: Page) -> None:

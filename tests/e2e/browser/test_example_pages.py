@@ -50,7 +50,11 @@ async def enter(page: Page, url: str, name: str) -> None:
 
 async def test_a_party_gets_ready_chats_and_starts(page: Page, tmp_path: Path) -> None:
     async with served("party", tmp_path) as url, another_page(page) as other:
-        await enter(page, url, "Ada")
+        await enter(page, url, "A\u202eda")
+        await expect(page.locator("#status")).to_contain_text("choose another name", timeout=SOON_MS)
+        await page.reload()
+        await page.locator("#enter input").fill("Ada")
+        await page.locator("#enter button").click()
         await expect(page.locator("#teams")).to_contain_text("★ Ada (you)", timeout=SOON_MS)
         await page.locator("#bot").click()
         await expect(page.locator("#teams")).to_contain_text("Bot 1", timeout=SOON_MS)

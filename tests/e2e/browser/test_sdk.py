@@ -114,7 +114,7 @@ async def counting_page(context: BrowserContext, served: Served, **options: str)
 
 async def until(page: Page, condition: str) -> None:
     """Wait for something to become true in the page."""
-    await page.wait_for_function(condition, timeout=DEADLINE_S * 1_000)
+    await page.wait_for_function(condition, timeout=DEADLINE_S * 1_000, polling=50)
 
 
 async def told(page: Page) -> dict[str, Any]:

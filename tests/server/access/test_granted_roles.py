@@ -306,3 +306,20 @@ async def test_agents_of_a_room_are_granted_roles_by_their_id_and_keep_them_when
         server.machine.call(partial(room.open_agent, roles=["npc", "vip"]), "bot", room.play)
         await a_moment()
         assert bot.roles == {"gm", "vip"}
+
+
+@in_virtual_time
+async def test_a_session_s_timeline_tells_which_roles_its_player_was_given_and_lost_and_by_whom() -> None:
+    async with MemoryServer([hall()], store=FaultyStore()) as server:
+        eve, ada = await server.connect("eve", name="Eve"), await server.connect("ada")
+        await server.operate.players.grant("eve", "gm", by="ops")
+        await server.operate.players.reset_roles("eve", by="boss")
+
+        told = server.operate.sessions.timeline(eve.id)
+
+        assert [entry.text for entry in told.entries][-2:] == [
+            "was granted the role gm by ops",
+            "lost the role gm by boss: roles were reset to those of the sign-in",
+        ]
+        assert told.entries[-2].body["player_name"] == "Eve"
+        assert not any("role" in entry.text for entry in server.operate.sessions.timeline(ada.id).entries)

@@ -20,8 +20,7 @@ class Quick(Room[PlayerData]):
     max_players = 10
 
 
-@pytest.mark.parametrize("game", [Quick, Slow])
-@pytest.mark.parametrize("durability", ["memory", "commit"])
+@pytest.mark.parametrize(("game", "durability"), [(Quick, "memory"), (Slow, "commit")])
 @in_virtual_time
 async def test_a_thousand_players_at_once_fill_a_hundred_rooms(game: type[Room[Any]], durability: str) -> None:
     kind = arena(game, durability=durability)

@@ -53,10 +53,12 @@ def check(bench: Bench, *players: Sitting) -> None:
 
 
 @pytest.mark.parametrize("moment", list(Moment))
-@pytest.mark.parametrize("pace", ["eager", "lazy"])
 @in_virtual_time
-async def test_a_crash_at_any_point_loses_and_doubles_nothing(moment: Moment, pace: Pace) -> None:
+async def test_a_crash_at_any_point_loses_and_doubles_nothing(moment: Moment) -> None:
+    paces: tuple[Pace, Pace] = ("eager", "lazy")
     for number in range(2, 40):
+        # How rooms are read at the next start has nothing to do with which commit it was.
+        pace = paces[number % 2]
         network = Network(Random(number), latency_s=0.005, jitter_s=0.01)
         async with Bench(table(), recovery=pace, network=network) as bench:
             bench.store.latency_s = 0.004

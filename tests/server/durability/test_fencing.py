@@ -1,5 +1,7 @@
 """A room that another server has written is not ours any more: nothing that waits may leave or be written."""
 
+import asyncio
+
 import pytest
 
 from holdfast import Auth, Player, Throttled
@@ -7,7 +9,7 @@ from holdfast.schemas.frames import Data, Hello, Position, Resume, Welcome
 from holdfast.stores import Write
 from tests.server.durability.bench import Bench, a_moment, in_virtual_time, until
 from tests.server.durability.faults import FaultyStore
-from tests.server.durability.rooms import Do, Hero, Say, Table, table
+from tests.server.durability.rooms import Do, Hero, Said, Say, Table, table
 
 
 @in_virtual_time
@@ -200,3 +202,64 @@ async def test_a_room_whose_name_begins_like_anothers_is_read_again_alone() -> N
         await ada.has_heard("ada:2")
 
         assert ada.texts == ["ada:1", "ada:2"] == bench.room(ada).state.said
+
+
+@in_virtual_time
+async def test_a_session_that_is_lost_while_it_takes_a_seat_leaves_none_behind() -> None:
+    async with Bench(table(), table(name="Other")) as bench:
+        ada, bob = await bench.sit("ada"), await bench.sit("bob", "other")
+        await ada.room.leave()
+        await a_moment()
+        (session,) = bench.server.sessions.of_player("ada")
+        bench.store.hold()
+        session.send(Said("not saved"))
+        await until(lambda: bench.store.is_waiting)
+        joining = asyncio.create_task(ada.session.join(bob.room.id))
+        await until(lambda: bench.room(bob).player("ada") is not None)
+        bench.store.intrude(f"session/{session.id}")
+
+        bench.dialer(ada).is_down = True
+        bench.store.release()
+        await until(lambda: bench.room(bob).player("ada") is None)
+        await a_moment()
+        joining.cancel()
+
+        assert bob.texts == []
+        assert bench.room(bob).state.left == ["ada"]
+        await bench.restart()
+        assert [player.id for player in bench.room(bob).players] == ["bob"]
+
+
+@in_virtual_time
+async def test_a_session_that_went_to_a_new_room_of_the_former_server_is_not_ended_by_the_next_one() -> None:
+    """R8: this server has read the store before the session left, and claims the room that it left too late."""
+    async with Bench(table(), table(name="Other")) as bench:
+        ada, bob = await bench.sit("ada"), await bench.sit("bob")
+        await a_moment()
+        before = bench.backup()
+        await ada.room.leave()
+        other = bench.reading(ada.session, await ada.session.join_or_create("other"))
+        await a_moment()
+        after = bench.backup()
+        bench.crash()
+        bench.data.entries = before
+        store = FaultyStore(bench.data)
+        store.hold()
+        await bench.start(store)
+        await until(lambda: store.is_waiting)
+        bench.data.entries = after
+        store.release()
+
+        await bob.send(Say("still here"))
+        await bob.has_heard("bob:still here")
+        await a_moment(10.0)
+        recovery = bench.server.parts.recovery
+        assert recovery is not None
+        moved, set_aside = list(other.outcomes), dict(recovery.set_aside)
+        store.is_alone = True
+        await other.send(Say("and I am there"))
+        await other.has_heard("ada:and I am there")
+
+        assert (moved, set_aside) == ([], {})
+        assert other.kinds == ["resumed"]
+        assert [player.id for player in bench.room(bob).players] == ["bob"]

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import Resynced
+from holdfast import Message, Resynced
 from tests.server.durability.bench import Bench, Sitting, a_moment, in_virtual_time, until
 from tests.server.durability.rooms import Said, Say, Table, table
 
@@ -63,6 +63,43 @@ async def test_who_has_heard_of_the_crash_resumes_after_an_orderly_restart() -> 
 
         assert (outcome.kind, outcome.age_s) == ("resumed", None)
         assert bench.room(ada).state.said == ["ada:saved", "ada:new", "ada:newer"]
+
+
+@pytest.mark.parametrize("is_orderly", [False, True])
+@pytest.mark.parametrize("restarts", [1, 3])
+@in_virtual_time
+async def test_who_lost_the_seat_and_missed_further_restarts_hears_of_the_crash_and_misses_no_message_to_the_session(
+    restarts: int, is_orderly: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with Bench(checkpointed()) as bench:
+        ada = await a_lost_past(bench)
+        letters: list[Message] = []
+        ada.session.on_message(letters.append)
+        bench.dialer(ada).is_down = True
+        await bench.restart()
+        (session,) = bench.server.sessions.of_player("ada")
+        age_s = session.rewound_s
+
+        bench.room(ada).player("ada").kick("go")
+        session.send(Said("a letter"))
+        await a_moment()
+        for _ in range(restarts):
+            if is_orderly:
+                await bench.stop()
+                await bench.start()
+            else:
+                await bench.restart()
+            await a_moment(1.0)
+        bench.dialer(ada).is_down = False
+        outcome = await ada.back()
+        await until(lambda: ada.room.left is not None)
+        await until(lambda: letters)
+
+        assert (outcome.kind, outcome.reason) == ("resynced", "rolled_back")
+        assert outcome.age_s == pytest.approx(age_s, abs=0.001)
+        assert letters == [Said("a letter")]
+        assert bench.server.counters.clients_rolled_back == 0
+        assert "the store is older" not in caplog.text
 
 
 class Strict(Table):

@@ -198,6 +198,27 @@ async def test_any_number_of_crashes_without_a_rollback_is_a_resume(restarts: in
 
 
 @in_virtual_time
+async def test_any_number_of_welcomes_that_are_lost_in_crashes_is_a_resume() -> None:
+    async with Bench(table(), grace_s=600.0) as bench:
+        ada = await listener(bench)
+        dialer = bench.dialer(ada)
+        dialer.latency_s = 1.0
+        for _ in range(Limits().forks_kept_max + 2):
+            await bench.restart()
+            await until(lambda: bench.server.counters.resumed)
+            await a_moment(0.1)
+
+        dialer.latency_s = None
+        await bench.restart()
+        outcome = await ada.back()
+        await say(ada, "new")
+
+        assert (outcome.kind, outcome.reason) == ("resumed", "")
+        assert ada.texts == ["ada:saved", "ada:new"]
+        assert bench.server.counters.clients_rolled_back == 0
+
+
+@in_virtual_time
 async def test_a_second_rollback_to_the_same_backup_is_told_again() -> None:
     async with Bench(table()) as bench:
         ada = await listener(bench)
@@ -421,6 +442,33 @@ async def test_a_client_that_makes_a_lineage_up_is_resynced_and_nobody_is_alarme
         outcome = await ada.back()
 
         assert (outcome.kind, outcome.reason, outcome.age_s) == ("resynced", "rolled_back", None)
+        assert bench.server.counters.clients_rolled_back == 0
+        assert "the store is older" not in caplog.text
+
+
+@in_virtual_time
+async def test_a_token_that_was_used_up_long_ago_is_no_sign_of_a_rollback(caplog: pytest.LogCaptureFixture) -> None:
+    async with Bench(table()) as bench:
+        storage = MemoryStorage()
+        client = await bench.connect("ada", saved=storage)
+        room = await client.join_or_create("table")
+        await bench.restart()
+        await until(lambda: _is_back(client))
+        await room.send(Say("old"))
+        await room.flush()
+        old = storage.written
+        await bench.restart()
+        for number in range(Limits().retired_tokens_max + 1):
+            bench.link(client).cut()
+            await room.send(Say(f"new {number}"))
+            await room.flush()
+        bench.dialer(client).is_down = True
+        await bench.restart()
+
+        late = await bench.connect("ada", saved=MemoryStorage(old))
+
+        assert late.outcome is not None
+        assert (late.outcome.kind, late.outcome.reason) == ("reset", "expired")
         assert bench.server.counters.clients_rolled_back == 0
         assert "the store is older" not in caplog.text
 

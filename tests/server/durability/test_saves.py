@@ -130,3 +130,20 @@ async def test_everybody_in_a_room_that_closes_is_saved(durability: str) -> None
         await a_moment()
 
         assert sorted(kind.saved) == [("ada", 1), ("bob", 0)]
+
+
+@in_virtual_time
+async def test_who_is_leaving_when_the_server_has_no_more_time_is_saved() -> None:
+    async def on_leave(*_: Any) -> None:
+        await asyncio.Event().wait()
+
+    kind = saving(durability="memory", on_leave=on_leave)
+    async with Bench(kind) as bench:
+        ada = await bench.sit("ada")
+        await bench.sit("bob")
+        await ada.send(Say("1"))
+        await ada.has_heard("ada:1")
+
+        await bench.stop()
+
+        assert sorted(kind.saved) == [("ada", 1), ("bob", 0)]

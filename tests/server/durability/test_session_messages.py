@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from holdfast import ClientSession, Limits, Message, Player, Resynced, Session, Throttled
+from holdfast import ClientSession, Limits, Message, Player, Resynced, Session, SessionEnded, Throttled
 from holdfast.core.records import decode_session
 from tests.server.durability.bench import Bench, Sitting, a_moment, in_virtual_time, until
 from tests.server.durability.faults import Fault, Moment
@@ -16,6 +16,7 @@ class Speaking(Table):
     """Speaks to sessions, its own players' and others'."""
 
     kind = "table"
+    max_spectators = 5
     bench: ClassVar[Bench]
 
     def speak(self, player: Player[Hero], text: str) -> None:
@@ -203,6 +204,39 @@ async def test_a_crash_at_any_moment_loses_and_repeats_nothing(kind: str, commit
         await until(lambda: not bench.store.keys_of("send/"))
 
 
+class Strict(Speaking):
+    """Sends everybody but ada away after a crash."""
+
+    max_spectators = 1
+
+    def on_recover(self) -> None:
+        for member in (*self.players, *self.spectators):
+            if member.id != "ada":
+                member.kick("not after a crash")
+
+
+@pytest.mark.parametrize("is_spectator", [False, True])
+@in_virtual_time
+async def test_a_session_that_on_recover_sends_away_loses_no_message_in_the_crash(is_spectator: bool) -> None:
+    bench = Bench(kind := table(Strict))
+    kind.bench = bench
+    async with bench:
+        ada = await bench.sit("ada")
+        client = await bench.connect("bo")
+        room = await client.spectate(ada.room.id) if is_spectator else await client.join(ada.room.id)
+        bo, reader = bench.reading(client, room), Reader(client)
+        await a_moment()
+        bench.crash_at(bench.store.commits + 1, Moment.WRITTEN)
+
+        await ada.send(Do("speak_to", [client.id, "hello"]))
+        await bo.back()
+        await reader.has_heard("hello")
+
+        await until(lambda: room.left is not None)
+        await until(lambda: not bench.store.keys_of("send/"))
+        assert reader.texts == ["hello"]
+
+
 @pytest.mark.parametrize("recovery", ["eager", "lazy"])
 @in_virtual_time
 async def test_unread_messages_are_there_after_a_crash(recovery: Any) -> None:
@@ -281,6 +315,109 @@ async def test_messages_go_on_when_a_session_becomes_durable_and_when_it_is_no_l
 
 
 @in_virtual_time
+async def test_messages_that_come_while_the_record_of_a_session_is_deleted_are_not_lost() -> None:
+    async with a_bench() as bench:
+        client = await bench.connect("ada")
+        reader = Reader(client)
+        session = own(bench, client)
+        await (await client.join_or_create("table")).leave()
+        await a_moment()
+        bench.store.latency_s = 0.2
+
+        # With a seat in memory, nothing of the session is in the store.
+        joining = asyncio.create_task(client.join_or_create("loose"))
+        for number in range(8):
+            await asyncio.sleep(0.09)
+            session.send(Said(f"message {number}"))
+        await joining
+        await reader.has_heard("message 7")
+
+        assert reader.texts == [f"message {number}" for number in range(8)]
+        assert f"session/{client.id}" not in bench.data.entries
+
+
+@in_virtual_time
+async def test_a_message_whose_session_is_deleted_before_it_is_saved_leaves_nothing_in_the_store() -> None:
+    async with a_bench() as bench:
+        ada, client = await bench.sit("ada"), await bench.connect("bo")
+        reader = Reader(client)
+        await (await client.join_or_create("other")).leave()
+        await a_moment()
+        bench.store.hold()
+        await ada.send(Do("speak_to", [client.id, "hello"]))
+        await until(lambda: bench.store.is_waiting)
+
+        joining = asyncio.create_task(client.join_or_create("loose"))
+        await a_moment()
+        bench.store.release()
+        await joining
+        await reader.has_heard("hello")
+        await a_moment()
+
+        assert reader.texts == ["hello"]
+        assert bench.store.keys_of("send/") == bench.store.keys_of(f"session/{client.id}") == []
+
+
+@in_virtual_time
+async def test_messages_outlast_the_loss_of_a_room_that_their_session_only_watches() -> None:
+    async with a_bench() as bench:
+        ada, bo, cleo = await bench.sit("ada"), await bench.sit("bo", "other"), await bench.sit("cleo", "now_and_then")
+        reader = Reader(ada.session)
+        await ada.session.spectate(bo.room.id)
+        await a_moment()
+        bench.store.hold()
+        own(bench, cleo).send(Said("the store is busy"))
+        await until(lambda: bench.store.is_waiting)
+
+        # The next commit has both: the room that another server has written, and the session.
+        own(bench, ada).send(Said("one"))
+        await bo.send(Do("speak_to", [ada.session.id, "never saved"]))
+        await a_moment()
+        bench.store.intrude(f"room/{bo.room.id}")
+        bench.store.release()
+        await until(lambda: bench.server.counters.rooms_fenced)
+        own(bench, ada).send(Said("two"))
+        await reader.has_heard("two")
+
+        assert reader.texts == ["one", "two"]
+        assert ada.kinds == []
+
+
+@in_virtual_time
+async def test_messages_of_a_turn_are_not_repeated_though_their_session_was_refused_with_a_room_that_it_watches() -> (
+    None
+):
+    async with a_bench() as bench:
+        ada, bo, cleo = await bench.sit("ada"), await bench.sit("bo", "other"), await bench.sit("cleo")
+        reader = Reader(ada.session)
+        await ada.session.spectate(bo.room.id)
+        await ada.room.leave()
+        room = await ada.session.join_or_create("now_and_then")
+        await a_moment()
+        bench.store.hold()
+        await cleo.send(Do("speak_to", [ada.session.id, "one"]))
+        await until(lambda: bench.store.is_waiting)
+
+        # The turn is saved, and its message is to be in the record of the session, with the next commit.
+        await bo.send(Do("speak", ["never saved"]))
+        await a_moment()
+        bench.store.intrude(f"room/{bo.room.id}")
+        bench.store.release()
+        await until(lambda: bench.server.counters.rooms_fenced)
+        await reader.has_heard("one")
+        await a_moment()
+        left = bench.store.keys_of("send/")
+        await bench.restart()
+        await until(lambda: ada.session.connected)
+        own(bench, ada).send(Said("two"))
+        await reader.has_heard("two")
+
+        assert reader.texts == ["one", "two"]
+        assert left == []
+        assert ada.session.room is room
+
+
+@in_virtual_time
 async def test_a_session_that_ends_leaves_no_messages_in_the_store() -> None:
     async with a_bench() as bench:
         ada, bo = await bench.sit("ada"), await bench.sit("bo", "other")
@@ -295,6 +432,27 @@ async def test_a_session_that_ends_leaves_no_messages_in_the_store() -> None:
 
         assert bench.store.keys_of("send/") == []
         assert f"session/{bo.session.id}" not in bench.data.entries
+
+
+@in_virtual_time
+async def test_a_session_that_ends_before_its_first_message_is_saved_is_told_why() -> None:
+    async with a_bench() as bench:
+        client = await bench.connect("ada")
+        await a_moment()
+        bench.store.latency_s = 0.2
+        joining = asyncio.create_task(client.join_or_create("table"))
+        session = own(bench, client)
+        await until(lambda: session.seat is not None)
+        await a_moment(0.1)
+        # In the commit after that of the seat.
+        session.send(Said("hello"))
+        await joining
+        session.end("enough")
+
+        with pytest.raises(SessionEnded) as ended:
+            await client.receive()
+
+        assert ended.value.reason == "kicked"
 
 
 @in_virtual_time

@@ -1,17 +1,19 @@
 """Spectators of durable rooms: nothing reaches them before it is saved, and a crash does not end the watching."""
 
 import asyncio
+from collections.abc import Callable
 from itertools import pairwise
 from typing import Any
 
 import pytest
 
-from holdfast import Limits, Player, Reason, Resynced, SeatLeft, Spectator, on
+from holdfast import Limits, NotFound, Player, Reason, Resynced, SeatLeft, Spectator, on
 from holdfast.core.records import decode_room, decode_session, room_key, session_key
 from holdfast.server.durability.recovery import Pace
+from holdfast.stores import Entry
 from tests.saved_sessions import storage_of, suspended
 from tests.server.durability.bench import Bench, Sitting, a_moment, in_virtual_time, until
-from tests.server.durability.faults import Moment
+from tests.server.durability.faults import FaultyStore, Moment
 from tests.server.durability.rooms import Do, Hero, Said, Say, Table, table
 
 both_paces = pytest.mark.parametrize("pace", ["eager", "lazy"])
@@ -285,6 +287,36 @@ async def test_a_place_in_a_memory_room_goes_with_the_server_and_the_seat_stays(
         assert watching.outcomes[-1].kind == "resumed"
 
 
+@pytest.mark.parametrize("has_heard", [True, False], ids=["heard", "unheard"])
+@in_virtual_time
+async def test_the_end_of_a_place_in_a_memory_room_that_nobody_saved_is_no_sign_of_an_older_store(
+    *, has_heard: bool
+) -> None:
+    door = asyncio.Event()
+
+    async def on_unspectate(*_: Any) -> None:
+        await door.wait()
+
+    kind = stand(name="Other", durability="memory", on_unspectate=on_unspectate)
+    async with Bench(stand(), kind) as bench:
+        ada, bob = await bench.sit("ada", "other"), await bench.sit("bob")
+        watching = bench.reading(bob.session, await bob.session.spectate(ada.room.id))
+        await watching.has_heard("welcome bob")
+        # The session is saved without the place, and the room has more to say to it.
+        await ada.send(Do("throw_out", ["bob"]))
+        await a_moment()
+        if has_heard:
+            door.set()
+            await until(lambda: watching.room.left is not None)
+
+        await bench.restart()
+        await bob.back()
+        await until(lambda: watching.room.left is not None)
+
+        assert bob.kinds == ["resumed"]
+        assert bench.server.counters.clients_rolled_back == 0
+
+
 @in_virtual_time
 async def test_a_seat_in_a_memory_room_ends_the_session_and_the_place_in_a_durable_one() -> None:
     kind = stand()
@@ -305,6 +337,30 @@ async def test_a_seat_in_a_memory_room_ends_the_session_and_the_place_in_a_durab
         # The room's hooks come in pairs: the place is held for its grace, as a seat would be.
         assert (held, watched(bench, ada)) == (["bob"], [])
         assert [line for line in kind.story if "spectate" in line] == ["spectate bob", "unspectate bob grace_ended"]
+
+
+@in_virtual_time
+async def test_a_spectator_whose_session_is_lost_is_given_a_seat_that_is_held_for_their_next_one() -> None:
+    async with Bench(stand(), stand(name="Other", durability="memory")) as bench:
+        ada = await bench.sit("ada")
+        bob = await bench.sit("bob", "other")
+        bench.reading(bob.session, await bob.session.spectate(ada.room.id))
+        await a_moment()
+        await bench.restart()
+        await ada.back()
+
+        await ada.send(Do("raise_up", ["bob"]), Say("one"))
+        await ada.has_heard("ada:one")
+        await bench.restart()
+        await ada.back(2)
+        held = [(player.id, player.connected) for player in bench.room(ada).players]
+        again = await bench.connect("bob")
+        sitting = bench.reading(again, await again.join(ada.room.id))
+        await ada.send(Say("two"))
+        await sitting.has_heard("ada:two")
+
+        assert held == [("ada", True), ("bob", False)]
+        assert [player.connected for player in bench.room(ada).players] == [True, True]
 
 
 @in_virtual_time
@@ -490,3 +546,105 @@ async def test_a_room_that_another_server_has_is_watched_no_more_and_the_seat_el
         assert watching.room.left == SeatLeft(Reason.MOVED, "another server has this room")
         assert "ada:never" not in watching.texts
         assert bob.kinds == []
+
+
+class ListedThenWritten(FaultyStore):
+    """Another server writes right after a room was listed."""
+
+    write: Callable[[], None] | None = None
+
+    async def list(self, prefix: str) -> list[Entry]:
+        entries = await super().list(prefix)
+        if self.write is not None and prefix.startswith("room/"):
+            write, self.write = self.write, None
+            write()
+        return entries
+
+
+@in_virtual_time
+async def test_a_room_is_read_again_together_with_its_sessions_whatever_the_former_server_writes_meanwhile() -> None:
+    """Else a spectator who was given a seat there has a session that names a seat, and the room has none for it."""
+    async with Bench(stand()) as bench:
+        ada = await bench.sit("ada")
+        bob = await watch(bench, "bob", ada)
+        await bob.has_heard("welcome bob")
+        await a_moment()
+        before = bench.backup()
+        seated = bench.reading(bob.session, await bob.session.join(ada.room.id))
+        await a_moment()
+        after = bench.backup()
+        bench.crash()
+        bench.data.entries = before
+        store = ListedThenWritten(bench.data)
+        store.hold()
+        await bench.start(store)
+        await until(lambda: store.is_waiting)
+        store.intrude(room_key(ada.room.id))
+        store.write = lambda: bench.data.entries.update(after)
+
+        store.release()
+        await seated.send(Say("from my seat"))
+        await seated.has_heard("bob:from my seat")
+
+        recovery = bench.server.parts.recovery
+        assert recovery is not None
+        assert recovery.set_aside == {}
+        assert sorted(player.id for player in bench.room(ada).players) == ["ada", "bob"]
+
+
+@in_virtual_time
+async def test_a_spectator_who_is_being_let_in_hears_that_another_server_has_the_room() -> None:
+    begun = asyncio.Event()
+
+    async def on_spectate(*_: Any) -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    limits = Limits(turn_s=600.0, store_patience_s=600.0)
+    async with Bench(stand(on_spectate=on_spectate), stand(name="Other"), limits=limits) as bench:
+        ada, bob = await bench.sit("ada"), await bench.sit("bob", "other")
+        bench.store.hold()
+        await ada.send(Say("never"))
+        await until(lambda: bench.store.is_waiting)
+        watching = asyncio.create_task(bob.session.spectate(ada.room.id))
+        await begun.wait()
+
+        bench.store.intrude(room_key(ada.room.id))
+        bench.store.release()
+        await until(watching.done)
+
+        with pytest.raises(NotFound):
+            await watching
+        await bob.send(Say("here"))
+        await bob.has_heard("bob:here")
+
+
+@in_virtual_time
+async def test_a_spectator_who_waits_for_the_state_of_a_room_hears_that_another_server_has_it() -> None:
+    limits = Limits(kept_messages_max=20, window_messages_max=10, turn_s=600.0, store_patience_s=600.0)
+    kind = stand()
+    async with Bench(kind, stand(name="Other"), limits=limits) as bench:
+        ada, bob = await bench.sit("ada"), await bench.sit("bob", "other")
+        watching = bench.reading(bob.session, await bob.session.spectate(ada.room.id))
+        await watching.has_heard("welcome bob")
+        bench.dialer(bob).is_down = True
+        bench.link(bob).cut()
+        for number in range(40):
+            await ada.send(Say(str(number)))
+        await ada.has_heard("ada:39")
+        await a_moment()
+        kind.door.clear()
+        bench.store.hold()
+        await ada.send(Say("never"))
+        await until(lambda: bench.store.is_waiting)
+        await ada.send(Do("slow", ["never"]))
+        await until(lambda: "half" in bench.room(ada).state.said)
+        bench.dialer(bob).is_down = False
+        await until(lambda: bench.room(ada).spectators[0].connected)
+
+        bench.store.intrude(room_key(ada.room.id))
+        bench.store.release()
+        await until(lambda: watching.room.left is not None)
+
+        assert watching.room.left == SeatLeft(Reason.MOVED, "another server has this room")
+        assert watching.texts == ["welcome bob"]

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from holdfast import Auth, Invalid, Reason, RoleLimits, Throttled
+from holdfast import Auth, Invalid, Limits, Reason, RoleLimits, Throttled
 from holdfast.core.limits import MIB
+from holdfast.events import LimitExceeded
 from holdfast.identity import Approach, Identity
 from holdfast.schemas.frames import Close, Welcome
 from holdfast.testing import FaultyStore, MemoryServer, Named
@@ -327,6 +328,35 @@ async def test_a_role_may_have_more_sessions_than_others_also_one_that_was_grant
         assert "already has 2 sessions" in (await (await server.call("bob")).closed()).message
 
 
+# How many rooms
+
+
+@in_virtual_time
+async def test_a_role_may_have_more_rooms_than_others_or_fewer_also_one_that_was_granted() -> None:
+    by_role = {"gm": RoleLimits(rooms_per_player_max=3), "new": RoleLimits(rooms_per_player_max=0)}
+    async with MemoryServer([Hall], limits=Limits(rooms_per_player_max=1, by_role=by_role)) as server:
+        ada, bob = await server.connect("ada", name="Ada"), await server.connect("bob", name="Bob")
+        await server.operate.players.grant("ada", "gm")
+        await server.operate.players.grant("bob", "new")
+
+        heard: list[LimitExceeded] = []
+        server.on(LimitExceeded)(heard.append)
+
+        for _ in range(3):
+            await ada.create("hall")
+
+        with pytest.raises(Throttled, match="you have created 3 rooms"):
+            await ada.create("hall")
+        with pytest.raises(Throttled, match="you may not create rooms"):
+            await bob.join_or_create("hall", where="properties.level = 1", properties={"level": 1})
+        await server.operate.players.reset_roles("bob")
+        await bob.create("hall")
+        assert [(each.limit, each.player, each.player_name) for each in heard] == [
+            ("rooms_per_player_max", "ada", "Ada"),
+            ("rooms_per_player_max", "bob", "Bob"),
+        ]
+
+
 # Mistakes
 
 
@@ -342,6 +372,7 @@ async def test_a_role_may_have_more_sessions_than_others_also_one_that_was_grant
         ({"messages_burst": 2.5}, "messages_burst must be a whole number; got 2.5"),
         ({"idle_s": "soon"}, "idle_s must be a number; got 'soon'"),
         ({"sessions_per_player_max": 5}, "counts the sessions of a player: set it for a role"),
+        ({"rooms_per_player_max": 5}, "counts the rooms of a player: set it for a role"),
     ],
 )
 @in_virtual_time

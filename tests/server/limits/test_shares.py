@@ -285,6 +285,7 @@ COUNTED_BY_ADDRESS = {
 GIVES_WAY = {
     *("addresses_max", "ended_kept_max", "timelines_kept_max", "events_kept_max", "lockouts_max", "sign_outs_max"),
     *("closing_channels_max", "retired_tokens_max", "replies_kept_max", "forks_kept_max", "guess_counters_max"),
+    *("recording_turns_max", "recordings_kept_max"),
 }
 """What is remembered: the oldest gives way, or it is forgotten with time. Nobody is refused for want of it."""
 

@@ -20,7 +20,9 @@ from holdfast import (
     Throttled,
     Untyped,
 )
+from holdfast.events import BroadcastSent
 from tests.cases import every_case
+from tests.server.durability.bench import until
 from tests.server.world import Chat, Say, World, chat, hear, until_resumed
 
 
@@ -224,6 +226,34 @@ async def test_a_broadcast_to_everybody_is_a_text_or_a_message_of_the_game(world
 
     with pytest.raises(Invalid):
         server.operate.sessions.broadcast(**given, role="", kind="")
+
+
+async def test_a_message_of_the_game_is_not_taken_for_a_blank_text(world: World) -> None:
+    server = await world.serve(chat())
+    ada = await world.connect(server)
+
+    server.operate.sessions.broadcast(text=" ", message_type="wave", body={"n": 3}, role="", kind="")
+
+    assert await ada.receive() == Untyped("wave", {"n": 3})
+
+
+async def test_operators_broadcast_only_so_often_and_mistakes_do_not_count(world: World) -> None:
+    server = await world.serve(chat(), limits=Limits(broadcasts_burst=2, broadcasts_per_s=0.01))
+    told: list[BroadcastSent] = []
+    server.on(BroadcastSent)(told.append)
+    operator = server.operate.sessions
+    for _ in range(3):
+        with pytest.raises(NotFound):
+            operator.broadcast(text="soon", role="", kind="none")
+
+    for text in ("soon", "now"):
+        operator.broadcast(text=text, role="", kind="", by="ops")
+    with pytest.raises(Throttled, match=r"too many broadcasts: try again in (99|100)\.\d s"):
+        operator.broadcast(text="again", role="", kind="")
+
+    server.broadcast(Announcement("from the game"))
+    await until(lambda: len(told) == 3)
+    assert [(each.text, each.by) for each in told] == [("soon", "ops"), ("now", "ops"), ("from the game", "")]
 
 
 async def test_a_session_whose_connection_is_dropped_comes_back(world: World) -> None:

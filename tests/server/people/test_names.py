@@ -111,6 +111,35 @@ def _no_admins(name: str, identity: Identity) -> str | None:
     return None
 
 
+# The listing of a room
+
+
+@in_virtual_time
+async def test_a_room_s_listing_names_its_host_as_they_are_called_there() -> None:
+    async with MemoryServer([hall(election="oldest")]) as server:
+        eve, bob = await server.connect("eve", name="Eve"), await server.connect("bob", name="Ada")
+        ada, guest = await server.connect("ada", name="Ada"), await server.connect("guest")
+        room_id = (await ada.create("hall")).id
+        await bob.join(room_id)
+        await ada.join(room_id)
+
+        (found,) = await eve.search("hall")
+        async with eve.watch("hall") as watch:
+            await bob.rename("Bob")
+            while watch.rooms[room_id].host_name != "Bob":
+                await watch.receive()
+
+        assert (found.host, found.host_name) == ("bob", "Ada")
+        await until(lambda: bob.room is not None and bob.room.info is not None and bob.room.info.host_name == "Bob")
+        assert bob.room is not None
+        await bob.room.leave()
+        await until(lambda: ada.room is not None and ada.room.info is not None and ada.room.info.host == "ada")
+        assert ada.room is not None
+        assert ada.room.info is not None
+        assert ada.room.info.host_name != "Bob"
+        assert (await guest.search("hall"))[0].host_name == "Ada (2)"
+
+
 # Changing it
 
 

@@ -362,3 +362,27 @@ async def test_operators_see_what_players_joined_with_and_what_they_may_join_wit
         (kind,) = server.operate.node.kinds()
         assert kind.options is not None
         assert kind.options["$defs"]["Loadout"]["properties"]["level"] == {"type": "integer", "default": 1}
+
+
+@in_virtual_time
+async def test_a_spectator_who_is_given_a_seat_joins_with_checked_options() -> None:
+    kind = theatre(max_spectators=3)
+    async with MemoryServer([kind]) as server:
+        ada, bob, eve = [await server.connect(name) for name in ("ada", "bob", "eve")]
+        seat = await ada.join_or_create("theatre", options=Ticket(1))
+        await bob.spectate(seat.id)
+        await eve.spectate(seat.id)
+        await ada.reserve(seat.id, players=["eve"], options=Ticket(3))
+        room = server.rooms.get(seat.id)
+        assert room is not None
+        before, reserved = room.spectators
+
+        with pytest.raises(Invalid, match="options: a player needs some to join a 'theatre'"):
+            room.promote(before)
+        with pytest.raises(Invalid, match="options: Expected `int`, got `str`"):
+            room.promote(before, options={"number": "two"})
+        room.promote(before, options={"number": 2})
+        room.promote(reserved)
+
+        assert options_in(server) == {"ada": Ticket(1), "bob": Ticket(2), "eve": Ticket(3)}
+        assert room.spectators == ()

@@ -90,6 +90,7 @@ export interface RoomInfo {
   code: string;
   creator: string;
   host: string;
+  host_name: string;
   created_at: number;
   version: number;
   properties: Record<string, unknown>;
@@ -124,6 +125,43 @@ export interface RoomState {
   attributes: Record<string, unknown>;
   players: { id: string; seat: string; data: unknown; owned: string[]; name: string; groups: string[] }[];
   timers: { method: string; due_in_s: number; name?: string; every_s?: number }[];
+  /** What clients see of it; in paths, `*` stands for any key. Null: the room shares nothing. */
+  shared: {
+    roots: string[];
+    private: string[];
+    hidden: string[];
+    has_view: boolean;
+    behind: number;
+    kept_bytes: number;
+  } | null;
+}
+/** What is kept of a room's recording. */
+export interface RecordingInfo {
+  room: string;
+  kind: string;
+  first: number;
+  last: number;
+  began_at: number;
+  bytes: number;
+  is_live: boolean;
+  stopped: string;
+}
+export interface TurnInfo {
+  number: number;
+  at: number;
+  took_ms: number;
+  kind: string;
+  name: string;
+  player: string;
+  body: unknown;
+  changed: string[];
+  sent: { name: string; players: string[]; bytes: number; body: unknown; is_latest: boolean }[];
+  error_code: string;
+  error: string;
+}
+export interface TurnState {
+  turn: TurnInfo;
+  state: Record<string, unknown>;
 }
 export interface PlayerInfo {
   id: string;

@@ -1,13 +1,14 @@
-/** The game's state on this page: the room's last view, our unanswered commands, and the counts of messages. */
+/** The game on this page: what the room shares, our unanswered commands, and the counts of messages. */
 
-import type { ArenaMessages, Ship, View } from "./messages";
+import type { ClientRoom } from "holdfast";
+import type { ArenaMessages } from "./messages";
 
 export const SIZE = 100;
 /** How far a ship moves in one command. */
 const STEP = 1.6;
 const SAVED = "holdfast-demo-game";
 
-export type Place = [number, number];
+export type Place = readonly [number, number];
 type Steer = ArenaMessages["toServer"]["steer"];
 
 /** Counts numbered messages as they arrive, as the room does with ours. */
@@ -27,57 +28,63 @@ export class Tally {
 }
 
 export class Game {
-  ship = "";
-  name = "";
   sent = 0;
   received = 0;
-  views = new Tally();
-  view: View | null = null;
+  found = new Tally();
+  room: ClientRoom<ArenaMessages> | null = null;
+  /** Whether `found` has begun: a new seat counts from the first number that it hears. */
+  private hasBegun = false;
   /** Commands that the room has not answered yet: our ship is drawn where they will take it. */
   private pending: Steer[] = [];
 
-  /** What a reloaded page must know: our ship, and the last numbers. */
+  /** What a reloaded page must know: the last numbers. */
   constructor(private readonly storage: Storage) {
     const saved = storage.getItem(SAVED);
     if (saved !== null) {
-      const { ship, name, sent, views } = JSON.parse(saved);
-      Object.assign(this, { ship, name, sent });
-      Object.assign(this.views, views);
+      const { sent, found } = JSON.parse(saved);
+      this.sent = sent;
+      Object.assign(this.found, found);
+      this.hasBegun = true;
     }
   }
 
-  launched(message: ArenaMessages["toClient"]["launched"]): void {
-    this.received++;
-    this.ship = message.ship;
-    this.name = message.name;
-    this.sent = 0;
-    this.pending = [];
-    this.views = new Tally();
-    this.views.last = message.view;
-    this.save();
+  /** Follow a room: one that we have just joined, or were in before. */
+  follow(room: ClientRoom<ArenaMessages>): void {
+    this.room = room;
+    room.onChange(() => this.changed());
+    this.changed();
+    room.on("collected", ({ number }) => {
+      this.received++;
+      if (!this.hasBegun) this.found.last = number - 1;
+      this.hasBegun = true;
+      this.found.count(number);
+      this.save();
+    });
   }
 
-  seen(view: View): void {
-    this.received++;
-    this.views.count(view.number);
-    this.view = view;
-    const applied = this.own?.steered.last ?? 0;
-    this.pending = this.pending.filter((steer) => steer.number > applied);
-    this.save();
+  private changed(): void {
+    const { room, own } = this;
+    if (room?.state === undefined || own === undefined) return;
+    this.pending = this.pending.filter((steer) => steer.number > own.steered.last);
   }
 
   /** The next command in this direction, each way from -1 to 1; to be sent at once. */
   steer([x, y]: Place): Steer {
     const length = Math.max(1, Math.hypot(x, y));
     this.sent++;
-    const steer = { number: this.sent, ship: this.ship, dx: (x / length) * STEP, dy: (y / length) * STEP };
+    const steer = {
+      number: this.sent,
+      ship: this.own?.ship ?? "",
+      dx: (x / length) * STEP,
+      dy: (y / length) * STEP,
+    };
     this.pending.push(steer);
     this.save();
     return steer;
   }
 
-  get own(): Ship | undefined {
-    return this.view?.ships[this.ship];
+  get own(): ClientRoom<ArenaMessages>["mine"] {
+    return this.room?.mine;
   }
 
   /** Our ship's position after all unanswered commands. */
@@ -93,24 +100,26 @@ export class Game {
   }
 
   get lost(): number {
-    return this.views.lost + (this.own?.steered.lost ?? 0);
+    return this.found.lost + (this.own?.steered.lost ?? 0);
   }
 
   get duplicated(): number {
-    return this.views.duplicated + (this.own?.steered.duplicated ?? 0);
+    return this.found.duplicated + (this.own?.steered.duplicated ?? 0);
   }
 
   /** The seat is gone: the next one starts from zero. */
   forget(): void {
-    this.ship = "";
-    this.view = null;
+    this.room = null;
+    this.sent = 0;
+    this.found = new Tally();
+    this.hasBegun = false;
     this.pending = [];
     this.storage.removeItem(SAVED);
   }
 
   private save(): void {
-    const { ship, name, sent, views } = this;
-    this.storage.setItem(SAVED, JSON.stringify({ ship, name, sent, views }));
+    const { sent, found } = this;
+    this.storage.setItem(SAVED, JSON.stringify({ sent, found }));
   }
 }
 

@@ -76,8 +76,7 @@ async function join(): Promise<void> {
 
 function take(seat: ClientRoom<ArenaMessages>): void {
   room = seat;
-  seat.on("launched", (message) => game.launched(message));
-  seat.on("view", (view) => game.seen(view));
+  game.follow(seat);
   seat.on("holdfast.refused", ({ message }) => tell(`The room refused a command: ${message}`, "bad"));
   seat.on("holdfast.left", ({ reason }) => ended(`Your seat was freed: ${reason}`));
   notice("");

@@ -61,20 +61,21 @@ export function duration(ms: number): string {
 
 export function ships(game: Game): void {
   const list = byId("ships");
-  const entries = Object.entries(game.view?.ships ?? {}).sort(([, a], [, b]) => b.coins - a.coins);
+  const pilots = Object.values(game.room?.players ?? {}).sort((a, b) => b.coins - a.coins);
   list.replaceChildren(
-    ...entries.map(([id, ship]) => {
+    ...pilots.map((pilot) => {
       const line = document.createElement("li");
-      line.classList.toggle("own", id === game.ship);
-      line.classList.toggle("disconnected", !ship.is_here);
+      const isOwn = pilot.ship === game.own?.ship;
+      line.classList.toggle("own", isOwn);
+      line.classList.toggle("disconnected", !pilot.is_here);
       const mark = document.createElement("span");
       mark.className = "mark";
-      mark.style.background = colorOf(id);
+      mark.style.background = colorOf(pilot.ship);
       const name = document.createElement("span");
       name.className = "name";
-      name.textContent = ship.name + (id === game.ship ? " (you)" : "") + (ship.is_here ? "" : ", disconnected");
+      name.textContent = pilot.name + (isOwn ? " (you)" : "") + (pilot.is_here ? "" : ", disconnected");
       const coins = document.createElement("span");
-      coins.textContent = `${ship.coins}`;
+      coins.textContent = `${pilot.coins}`;
       line.append(mark, name, coins);
       return line;
     }),

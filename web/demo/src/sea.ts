@@ -65,17 +65,17 @@ export class Sea {
     const { context, canvas, game } = this;
     context.clearRect(0, 0, canvas.clientWidth, canvas.clientHeight);
     this.water(now);
-    const view = game.view;
-    if (view === null) return;
-    for (const coin of view.coins) this.coin(coin, now);
-    for (const [id, ship] of Object.entries(view.ships)) {
-      const isOwn = id === game.ship;
-      const place = (isOwn ? game.place : null) ?? ship.place;
-      const drawn = this.follow(id, place, ship.coins);
-      this.wake(drawn, colorOf(id));
-      this.ship(drawn, colorOf(id), ship.name, isOwn, isOwn ? isHere : ship.is_here, now);
+    const room = game.room;
+    if (room?.state === undefined) return;
+    for (const coin of room.state.coins) this.coin(coin, now);
+    const pilots = Object.values(room.players);
+    for (const { ship, name, place, coins, is_here } of pilots) {
+      const isOwn = ship === game.own?.ship;
+      const drawn = this.follow(ship, (isOwn ? game.place : null) ?? place, coins);
+      this.wake(drawn, colorOf(ship));
+      this.ship(drawn, colorOf(ship), name, isOwn, isOwn ? isHere : is_here, now);
     }
-    for (const id of this.drawn.keys()) if (!(id in view.ships)) this.drawn.delete(id);
+    for (const ship of this.drawn.keys()) if (!pilots.some((each) => each.ship === ship)) this.drawn.delete(ship);
     this.glitter();
     if (!isHere) this.veil();
   }

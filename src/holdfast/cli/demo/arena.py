@@ -8,7 +8,7 @@ from holdfast import Message, Player, PlayerData, Refused, Room, on
 
 SIZE = 100.0
 REACH = 3.0
-COINS = 4
+COINS = 8
 # How far a ship moves at most per command.
 STEP_MAX = 3.0
 NAMES = ("Ada", "Bo", "Cleo", "Dag", "Eva", "Finn", "Gil", "Hana", "Ivo", "Jun", "Kai", "Lia", "Mio", "Nils", "Ona")
@@ -32,14 +32,6 @@ class Tally(msgspec.Struct):
             self.duplicated += 1
 
 
-class Launched(Message):
-    """To a player who joins: the ship, its name, and the number of the latest view."""
-
-    ship: str
-    name: str
-    view: int
-
-
 class Steer(Message):
     """From a player: move a ship. Numbered, so that the room notices a missing or duplicate command."""
 
@@ -49,39 +41,29 @@ class Steer(Message):
     dy: float
 
 
-class Ship(msgspec.Struct, frozen=True):
-    """One ship as all players see it, with the count of its commands, so that its player can compare."""
-
-    name: str
-    place: Place
-    coins: int
-    is_here: bool
-    steered: Tally
-
-
-class View(Message):
-    """To every player, at every tick. Numbered like the commands."""
+class Collected(Message):
+    """To every player: somebody has found a coin. Numbered like the commands."""
 
     number: int
-    ships: dict[str, Ship]
-    coins: list[Place]
+    ship: str
 
 
 class Pilot(PlayerData):
-    """A player's data, kept when the connection breaks."""
+    """A player and their ship, as everybody sees them; kept when the connection breaks."""
 
     ship: str = ""
     name: str = ""
     place: Place = (0.0, 0.0)
     coins: int = 0
+    is_here: bool = True
     steered: Tally = msgspec.field(default_factory=Tally)
 
 
 class Sea(msgspec.Struct):
-    """The room's state, kept when the server crashes."""
+    """The room's state, as everybody sees it; kept when the server crashes."""
 
     coins: list[Place]
-    views: int = 0
+    found: int = 0
     launched: int = 0
 
 
@@ -91,8 +73,9 @@ class Arena(Room[Pilot]):
     durability = "commit"
     max_players = 256
     grace_s = 30.0
-    tick_hz = 20
     orphans = "destroy"
+    shares = ("state", "players")
+    sync_hz = 20
 
     state: Sea
 
@@ -109,7 +92,19 @@ class Arena(Room[Pilot]):
         pilot.name = NAMES[place] + (f" {lap + 1}" if lap else "")
         pilot.place = self.somewhere()
         self.own(player, pilot.ship)
-        player.send(Launched(pilot.ship, pilot.name, self.state.views))
+
+    def on_drop(self, player: Player[Pilot]) -> None:
+        """Show that the player is away."""
+        player.data.is_here = False
+
+    def on_rejoin(self, player: Player[Pilot]) -> None:
+        """Show that the player is back."""
+        player.data.is_here = True
+
+    def on_recover(self) -> None:
+        """After a crash everybody is away at first."""
+        for player in self.players:
+            player.data.is_here = False
 
     @on(Steer)
     def steer(self, player: Player[Pilot], steer: Steer) -> None:
@@ -124,22 +119,12 @@ class Arena(Room[Pilot]):
             if abs(x - coin_x) < REACH and abs(y - coin_y) < REACH:
                 pilot.coins += 1
                 self.state.coins[number] = self.somewhere()
-
-    def on_tick(self, dt_s: float) -> None:
-        """Send all players the current state; disconnected players get it when they return."""
-        self.state.views += 1
-        ships = {player.data.ship: ship_of(player) for player in self.players}
-        self.broadcast(View(self.state.views, ships, self.state.coins))
+                self.state.found += 1
+                self.broadcast(Collected(self.state.found, pilot.ship))
 
     def somewhere(self) -> Place:
         """A random place."""
         return self.random.uniform(0.0, SIZE), self.random.uniform(0.0, SIZE)
-
-
-def ship_of(player: Player[Pilot]) -> Ship:
-    """A player's ship as all players see it."""
-    pilot = player.data
-    return Ship(pilot.name, pilot.place, pilot.coins, player.connected, pilot.steered)
 
 
 def moved(where: float, by: float) -> float:

@@ -216,7 +216,7 @@ def _verdict(show: Show) -> Text:
         text.append(f" {total.refused:,} refused or not understood.", style="bold red")
     for bot in show.bots:
         if bot.error is not None:
-            text.append(f"\n{bot.name}: {bot.error}", style="red")
+            text.append(f"\n{bot.own.name}: {bot.error}", style="red")
     if show.log:
         text.append(f"\nThe server's log:\n{show.log}", style="red")
     return text
@@ -281,7 +281,7 @@ def _row(bot: Bot, *, is_wide: bool) -> list[RenderableType]:
         style = _OUTCOME_STYLES.get(outcome.kind, "red")
         last_return = Text.assemble((outcome.kind, style), f" +{outcome.replayed}")
     cells: list[RenderableType] = [
-        bot.name or "…",  # until its ship has one
+        bot.own.name or "…",  # until its ship has one
         Text(bot.status, style=_STATUS_STYLES[bot.status]),
         str(bot.session.drops),
         last_return,
@@ -291,7 +291,7 @@ def _row(bot: Bot, *, is_wide: bool) -> list[RenderableType]:
     ]
     if is_wide:
         latency = f"{bot.session.latency_ms:.1f}" if bot.session.latency_ms else dash
-        cells += [latency, bot.ship, str(bot.own.coins if bot.own is not None else 0)]
+        cells += [latency, bot.own.ship, str(bot.own.coins)]
     return cells
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import holdfast
 from holdfast import ClientRoom, ClientSession, HoldfastError, Outcome
-from holdfast.cli.demo.arena import Launched, Place, Ship, Steer, Tally, View
+from holdfast.cli.demo.arena import Collected, Pilot, Place, Sea, Steer, Tally
 from holdfast.cli.demo.proxy import Cut, Proxy
 from holdfast.cli.demo.server import Ready, ServerProcess, listening_at
 from holdfast.http.api import DEFAULT_HOST, DEFAULT_PORT
@@ -43,32 +43,30 @@ _SETTLE_S = 30.0
 
 
 class Bot:
-    """A player who heads for the nearest coin. It knows of the server only what it is sent, and counts both ways: it
-    numbers its commands, and checks the numbers of the views that it receives."""
+    """A player who heads for the nearest coin. It knows of the server only what the room shares, and counts both ways:
+    it numbers its commands, and checks the numbers of the messages that it receives."""
 
     def __init__(self, random: Random, proxy: Proxy, session: ClientSession, room: ClientRoom) -> None:
         self.proxy = proxy
         self.session = session
-        self.ship = ""
-        self.name = ""
         self.sent = self.received = self.refused = 0
         self.resumes = self.replayed = 0
         self.error: HoldfastError | None = None
         """Why its session ended early."""
         self._random = random
         self._room = room
-        self._view: View | None = None
-        self._views = Tally()
-        self._heard = asyncio.Event()
+        self._found = Tally()
+        self._changed = asyncio.Event()
         self._missing = 0
         session.on_resume(self._resumed)
+        room.on_change(lambda _: self._changed.set())
 
     @classmethod
     async def join(cls, random: Random, proxy: Proxy, room_id: str) -> "Bot":
         """Connect through the proxy and take a seat."""
         await proxy.start()
         host, port = proxy.address
-        session = await holdfast.connect(f"ws://{host}:{port}", messages=[Launched, View])
+        session = await holdfast.connect(f"ws://{host}:{port}", messages=[Collected], state=Sea, data=Pilot)
         return cls(random, proxy, session, await session.join(room_id))
 
     @property
@@ -79,22 +77,23 @@ class Bot:
 
     @property
     def lost(self) -> int:
-        """Commands and views that did not arrive."""
-        return self._steered.lost + self._views.lost + self._missing
+        """Commands and messages that did not arrive."""
+        return self._steered.lost + self._found.lost + self._missing
 
     @property
     def duplicated(self) -> int:
-        """Commands and views that arrived twice."""
-        return self._steered.duplicated + self._views.duplicated
+        """Commands and messages that arrived twice."""
+        return self._steered.duplicated + self._found.duplicated
 
     @property
-    def own(self) -> Ship | None:
-        """Its ship in the latest view."""
-        return self._view.ships.get(self.ship) if self._view is not None else None
+    def own(self) -> Pilot:
+        """Its ship, as the room shares it."""
+        own: Pilot | None = self._room.mine
+        return own if own is not None else Pilot()
 
     @property
     def _steered(self) -> Tally:
-        return own.steered if (own := self.own) is not None else Tally()
+        return self.own.steered
 
     def _resumed(self, outcome: Outcome) -> None:
         self.resumes += 1
@@ -102,18 +101,18 @@ class Bot:
 
     async def play(self, stop: asyncio.Event) -> None:
         """Send commands until `stop` is set, whether connected or not, then wait for messages that are under way."""
+        await self._until(lambda: self._room.state is not None)
         watching = asyncio.create_task(self._watch())
         try:
-            await self._has_seen(0)
             while not stop.is_set():
                 self.sent += 1
-                await self._room.send(Steer(self.sent, self.ship, *self._course()))
+                await self._room.send(Steer(self.sent, self.own.ship, *self._course()))
                 with suppress(TimeoutError):
                     await asyncio.wait_for(stop.wait(), _STEER_S)
             with suppress(TimeoutError):
                 async with asyncio.timeout(_SETTLE_S):
                     await self._room.flush()
-                    await self._has_seen(self.sent)
+                    await self._until(lambda: self._steered.last >= self.sent)
             # The commands at the end that never arrived: no later number shows that they are missing.
             self._missing = self.sent - self._steered.last
         except HoldfastError as error:
@@ -130,31 +129,25 @@ class Bot:
         """Receive the room's messages until the seat is gone."""
         async for message in self._room:
             self.received += 1
-            match message:
-                case Launched():
-                    self.ship, self.name, self._views.last = message.ship, message.name, message.view
-                case View():
-                    self._views.count(message.number)
-                    self._view = message
-                case _:
-                    self.refused += 1
-            self._heard.set()
+            if isinstance(message, Collected):
+                # The first one may be of a turn whose state is here already.
+                self._found.last = self._found.last or message.number - 1
+                self._found.count(message.number)
+            else:
+                self.refused += 1
 
-    async def _has_seen(self, command: int) -> None:
-        """Wait for a view that includes the command with this number or a later one."""
-        while (own := self.own) is None or own.steered.last < command:
-            self._heard.clear()
-            await self._heard.wait()
+    async def _until(self, is_met: Callable[[], bool]) -> None:
+        """Wait for what the room shares to be so."""
+        while not is_met():
+            self._changed.clear()
+            await self._changed.wait()
 
     def _course(self) -> Place:
-        """Towards the nearest coin in the latest view, and a little at random."""
+        """Towards the nearest coin, and a little at random."""
         dx, dy = self._random.uniform(-_STEP, _STEP), self._random.uniform(-_STEP, _STEP)
-        if self._view is not None and self.own is not None:
-            x, y = self.own.place
-            coin_x, coin_y = min(self._view.coins, key=lambda coin: abs(coin[0] - x) + abs(coin[1] - y))
-            dx += min(max(coin_x - x, -_STEP), _STEP)
-            dy += min(max(coin_y - y, -_STEP), _STEP)
-        return dx, dy
+        x, y = self.own.place
+        coin_x, coin_y = min(self._room.state.coins, key=lambda coin: abs(coin[0] - x) + abs(coin[1] - y))
+        return dx + min(max(coin_x - x, -_STEP), _STEP), dy + min(max(coin_y - y, -_STEP), _STEP)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,7 +12,7 @@ from holdfast.http.api import Scope
 from holdfast.http.bodies import EventQuery, Health, NewNodeBroadcast, PacketQuery, PacketTargetList
 from holdfast.http.docs import SECURITY_POLICY
 from holdfast.http.errors import ProblemError
-from holdfast.http.requests import ApiRequest, context_of
+from holdfast.http.requests import ApiRequest, caller_of, context_of
 from holdfast.http.responses import EVENT_STREAM, EventAnswer, EventStream
 from holdfast.http.routes.shared import AssetPath, LastEventId, Server, TargetPath, number_in, route
 from holdfast.http.static import HEADERS
@@ -35,13 +35,18 @@ async def get_node(server: Server) -> NodeInfo:
     example={"text": "The server restarts in 5 minutes."},
     status_code=200,
 )
-async def broadcast_to_node(server: Server, data: JSONBody[NewNodeBroadcast]) -> NodeBroadcastInfo:
+async def broadcast_to_node(server: Server, request: ApiRequest, data: JSONBody[NewNodeBroadcast]) -> NodeBroadcastInfo:
     """To every session, connected or held, with or without a seat: reliably, and beside the messages of rooms.
 
     The game's clients hear it if they read the messages of their session.
     """
     sent = server.sessions.broadcast(
-        text=data.text, message_type=data.type, body=data.body, role=data.role, kind=data.kind
+        text=data.text,
+        message_type=data.type,
+        body=data.body,
+        role=data.role,
+        kind=data.kind,
+        by=caller_of(request),
     )
     return NodeBroadcastInfo(sent)
 

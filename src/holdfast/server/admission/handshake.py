@@ -7,7 +7,7 @@ from holdfast.core.connection import ConnectionState
 from holdfast.core.errors import ProtocolError
 from holdfast.core.reasons import Reason
 from holdfast.core.session import Session, known_features
-from holdfast.core.tokens import LINEAGE_BYTES, TOKEN_BYTES, Verdict, printable
+from holdfast.core.tokens import LINEAGE_BYTES, TOKEN_BYTES, Verdict
 from holdfast.schemas.events import Resumed, TokenReused
 from holdfast.schemas.frames import Hello, Outcome, Position, Resume
 from holdfast.server.admission.access import Access
@@ -57,10 +57,20 @@ class Resumer:
             self._resume(connection, session, resume)
         return session is not None
 
+    def is_too_early(self, resume: Resume) -> bool:
+        """Whether the client knows more of its session than was read of it: its former server wrote once more, or the
+        store is older. This server's first commit of the session will show which."""
+        self._stored.restore(resume.session)
+        session = self._sessions.get(resume.session)
+        if session is None or not self._stored.is_unclaimed(session) or self._stored.is_stuck(session):
+            return False
+        # If it does not, it is resumed at once: its welcome waits for that commit as well.
+        return not (session.tokens.is_known(resume.token) and session.lineage.includes(resume))
+
     def why_not(self, connection: LiveConnection, resume: Resume) -> Reason:
         """Why there is no session to resume, as far as it is known; the client has proven nothing yet."""
         session = self._sessions.get(resume.session)
-        if session is None or not session.lineage.forks or session.lineage.includes(resume):
+        if session is None or not session.lineage.is_exceeded_by(resume, session.epoch):
             return Reason.EXPIRED
         # Its token was made after what the store remembers.
         self._rollbacks.noticed(session, resume, "reset", peer=connection.peer)
@@ -146,7 +156,8 @@ class Resumer:
         )
         token = session.tokens.rotate(self._random.randbytes(TOKEN_BYTES))
         if session.lineage.is_forked:
-            session.lineage.name = printable(self._random.randbytes(LINEAGE_BYTES))
+            entropy = self._random.randbytes(LINEAGE_BYTES)
+            session.lineage.begin(session.epoch, entropy, presented=resume.lineage)
         self._welcomer.welcome(connection, session, token, outcome)
         # The client will return with this token and this lineage: the store must have them first.
         self._stored.hold(session)
@@ -158,8 +169,7 @@ class Resumer:
 
     def _knows_more(self, connection: LiveConnection, session: Session, resume: Resume) -> bool:
         """Whether the client knows something that is not part of our history: an older backup was restored."""
-        # After a room returned from a checkpoint that is normal, not a fault of the store.
-        if session.lineage.includes(resume, but=session.rewound):
+        if session.lineage.includes(resume):
             return False
         self._rollbacks.noticed(session, resume, "resynced", peer=connection.peer)
         # It continues its request ids from here.
@@ -218,6 +228,7 @@ class Handshake:
         access: Access,
         resumer: Resumer,
         sign_in: SignIn,
+        lifecycle: SessionLifecycle,
     ) -> None:
         self._clock = context.clock
         self._limits = context.limits
@@ -225,6 +236,10 @@ class Handshake:
         self._access = access
         self._resumer = resumer
         self._sign_in = sign_in
+        self._lifecycle = lifecycle
+        self._waiting: dict[LiveConnection, Hello] = {}
+        """Hellos that came too early, for at most `hello_s`."""
+        self._claims_ended: set[str] = set()
 
     def opened(self, connection: LiveConnection) -> None:
         """The client has `hello_s` to send a hello."""
@@ -232,12 +247,14 @@ class Handshake:
 
     def _check_time(self, connection: LiveConnection) -> None:
         # A running authenticator has its own time limit.
-        if connection.state is ConnectionState.CONNECTING and connection not in self._sign_in:
+        if self._waiting.pop(connection, None) is not None:
+            self._lifecycle.turn_away(connection)
+        elif connection.state is ConnectionState.CONNECTING and connection not in self._sign_in:
             connection.close(Reason.HELLO_TIMEOUT, f"no hello within {self._limits.hello_s:g} s")
 
     def hello(self, connection: LiveConnection, hello: Hello) -> None:
         """The first frame: resume if possible, otherwise sign in if the hello has a credential."""
-        if connection in self._sign_in:
+        if connection in self._sign_in or connection in self._waiting:
             raise ProtocolError("a hello was sent already: send one per connection")
         if self._must_wait(connection, is_resume=hello.resume is not None):
             return
@@ -248,6 +265,10 @@ class Handshake:
             return
         connection.features = known_features(hello.features)
         if hello.resume is not None:
+            if self._resumer.is_too_early(hello.resume):
+                self._waiting[connection] = hello
+                self._limiter.not_resumed()
+                return
             if self._resumer.resume(connection, hello.resume):
                 return
             self._limiter.not_resumed()
@@ -264,6 +285,21 @@ class Handshake:
         elif not self._must_wait(connection, is_resume=False):
             reset = self._resumer.why_not(connection, hello.resume)
             self._sign_in.begin(connection, hello.auth, name=hello.player_name, reset=reset)
+
+    def claim_ended(self, session: Session) -> None:
+        """It is known whether what was read of a session is the latest: answer the hellos that wait for it."""
+        if self._waiting:
+            if not self._claims_ended:
+                # Once for all sessions of a commit, and not from within it.
+                self._clock.loop.call_soon(self._answer_waiting)
+            self._claims_ended.add(session.id)
+
+    def _answer_waiting(self) -> None:
+        ended, self._claims_ended = self._claims_ended, set()
+        for connection, hello in list(self._waiting.items()):
+            if hello.resume is not None and hello.resume.session in ended:
+                del self._waiting[connection]
+                connection.process(b"", [hello])
 
     def _must_wait(self, connection: LiveConnection, *, is_resume: bool) -> bool:
         wait_s = self._limiter.wait_s(connection, is_resume=is_resume)

@@ -32,6 +32,7 @@ class Roles:
         self._publish = context.publish
         self._records = records
         self._sessions = sessions
+        self._name = sessions.name_of
         self._changed: dict[str, RoleInfo] = {}
         self.on_change: list[Callable[[Session], None]] = []
         """The roles of a session were set: what depends on them follows."""
@@ -73,24 +74,24 @@ class Roles:
         before = self._checked(player_id, role)
         if role not in before.granted:
             self._change(player_id, {*before.granted, role}, {*before.revoked} - {role})
-            self._publish(RoleGranted(player=player_id, role=role, by=by))
+            self._publish(RoleGranted(player=player_id, player_name=self._name(player_id), role=role, by=by))
 
     def revoke(self, player_id: str, role: str, by: str) -> None:
         """Take a role from a player, whatever the authenticator says."""
         before = self._checked(player_id, role)
         if role not in before.revoked:
             self._change(player_id, {*before.granted} - {role}, {*before.revoked, role})
-            self._publish(RoleRevoked(player=player_id, role=role, by=by))
+            self._publish(RoleRevoked(player=player_id, player_name=self._name(player_id), role=role, by=by))
 
     def reset(self, player_id: str, by: str) -> None:
         """Undo all changes: the player has the roles that the authenticator says."""
         check_player_id(player_id)
-        before = self.changes(player_id)
+        before, name = self.changes(player_id), self._name(player_id)
         self._change(player_id, (), ())
         for role in before.granted:
-            self._publish(RoleRevoked(player=player_id, role=role, by=by, is_reset=True))
+            self._publish(RoleRevoked(player=player_id, player_name=name, role=role, by=by, is_reset=True))
         for role in before.revoked:
-            self._publish(RoleGranted(player=player_id, role=role, by=by, is_reset=True))
+            self._publish(RoleGranted(player=player_id, player_name=name, role=role, by=by, is_reset=True))
 
     def _checked(self, player_id: str, role: str) -> RoleInfo:
         check_player_id(player_id)

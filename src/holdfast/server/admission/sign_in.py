@@ -357,7 +357,10 @@ class SignIn:
         if len(sessions) < most:
             return True
         if self._limits.sessions_policy == "refuse":
-            self._alarms.report("sessions_per_player_max", "refused", address=address, player=player_id)
+            name = self._lifecycle.registry.name_of(player_id)
+            self._alarms.report(
+                "sessions_per_player_max", "refused", address=address, player=player_id, player_name=name
+            )
             return False
         # Oldest first. More than one if the limit was lowered before a restart.
         for session in sorted(sessions, key=_disconnected_since)[: len(sessions) - most + 1]:

@@ -297,7 +297,7 @@ class LiveConnection(Connection):
             self._check_window(seat.outlet.waiting_bytes, channel, frame)
         if frame.ack > channel.acked:
             channel.acknowledge(frame.ack)
-            if seat.outlet.backlog is not None:
+            if seat.outlet.backlog is not None or seat.outlet.is_following:
                 seat.room.has_read(seat)
         if channel.accept(frame.seq):
             session.last_active_at = now = self.heard_at
@@ -343,7 +343,9 @@ class LiveConnection(Connection):
         channel.acknowledge(frame.ack)
         if channel.is_over:
             session.channel_over(channel)
-        elif (seat := session.seat_on(channel)) is not None and seat.outlet.backlog is not None:
+        elif (seat := session.seat_on(channel)) is not None and (
+            seat.outlet.backlog is not None or seat.outlet.is_following
+        ):
             seat.room.has_read(seat)
 
     def _on_pong(self, frame: Pong) -> None:

@@ -213,9 +213,16 @@ class Throttle:
 
     def _tell(self, connection: LiveConnection, limit: str, action: str) -> None:
         session = connection.session
-        player_id = session.player_id if session is not None else ""
-        session_id = session.id if session is not None else ""
-        self._alarms.report(limit, action, address=connection.address, session=session_id, player=player_id)
+        if session is None:
+            self._alarms.report(limit, action, address=connection.address)
+            return
+        self._alarms.report(
+            *(limit, action),
+            address=connection.address,
+            session=session.id,
+            player=session.player_id,
+            player_name=session.name,
+        )
 
 
 def _flood_of(connection: LiveConnection) -> Flood:

@@ -17,7 +17,7 @@ from holdfast.core.reasons import Reason
 from holdfast.core.registry import SessionRegistry
 from holdfast.core.room import Room, context_of
 from holdfast.core.room_listing import RoomListing, RoomStep, check_properties, check_request, checked_config
-from holdfast.core.session import SeatState, Session
+from holdfast.core.session import SeatState, Session, SessionState
 from holdfast.core.tokens import new_id
 from holdfast.schemas.events import (
     RoomCreated,
@@ -176,13 +176,19 @@ class Directory:
     def check_creator(self, creator: str, address: str) -> None:
         """Refuse a player or an address with too many rooms; an empty creator has no limit."""
         if self._quota.is_full(address, self._limits.rooms_max):
-            self._context.alarms.report("address_share", "refused", player=creator, address=address)
+            self._alarm("address_share", creator, address)
             raise Throttled("too many rooms were created from your address: join one, or end one first")
         try:
-            self.names.check_creator(creator)
+            # Roles may have more or less than the server's. A player may have sessions with different ones.
+            own = (session.limits.rooms_per_player_max for session in self._sessions.of_player(creator))
+            self.names.check_creator(creator, max(own, default=self._limits.rooms_per_player_max))
         except Throttled:
-            self._context.alarms.report("rooms_per_player_max", "refused", player=creator)
+            self._alarm("rooms_per_player_max", creator)
             raise
+
+    def _alarm(self, limit: str, creator: str, address: str = "") -> None:
+        name = self.name_of(creator)
+        self._context.alarms.report(limit, "refused", player=creator, player_name=name, address=address)
 
     async def _create(
         self, request: Create, creator: str, address: str, once: CreationKey | None, *, is_trusted: bool
@@ -266,6 +272,11 @@ class Directory:
 
     def _check_create(self, request: Create) -> type[Room[Any]]:
         room_type = self.kind_for(request)
+        self._check_node(room_type)
+        return room_type
+
+    def _check_node(self, room_type: type[Room[Any]]) -> None:
+        """Refuse a new room that this node cannot take."""
         if self.is_stopping:
             raise Throttled("this node is stopping")
         if not self._is_healthy():
@@ -274,7 +285,6 @@ class Directory:
             raise Throttled("this node is full: it cannot take another room")
         if room_type.durability != "memory" and self._stored.is_failing():
             raise Throttled("the store cannot save at the moment; try again later")
-        return room_type
 
     async def _begin(self, runner: RoomRunner, request: Create) -> None:
         activation_s = self._limits.activation_s
@@ -301,6 +311,26 @@ class Directory:
         self.names.add(room.id, runner.context.listing)
         self.renamed(room)
         self.index.add(runner)
+
+    def adopt(self, room_type: type[Room[Any]], fill: Callable[[RoomRunner], None]) -> RoomRunner:
+        """Add a private room that begins with a state of its own; its first turn is still to be taken."""
+        self._check_node(room_type)
+        room_id = new_id(self._context.random.randbytes(_ROOM_ID_BYTES))
+        runner = self._make_runner(room_type, room_id)
+        runner.context.listing = RoomListing(
+            created_at=self._context.clock.wall_clock(), visibility="private", code=self.names.new_code(room_id)
+        )
+        try:
+            fill(runner)
+        except BaseException:
+            self.names.forget(room_id, runner.context.listing)
+            runner.abandon()
+            raise
+        runner.context.listing.happened(RoomStep.ACTIVATED)
+        self.add(runner)
+        self._context.counters.rooms_created += 1
+        self._publish(RoomCreated(room=room_id, kind=room_type.kind, creator="", info=runner.entry.public_info()))
+        return runner
 
     def expect(self, room_id: str, kind: str, listing: RoomListing) -> None:
         """A room is in the store and will be restored when it is requested: by id, by code or by its creation key."""
@@ -395,8 +425,7 @@ class Directory:
 
     def name_of(self, player_id: str) -> str:
         """A player's display name: that of the newest session, or empty."""
-        sessions = self._sessions.of_player(player_id)
-        return sessions[-1].name if sessions else ""
+        return self._sessions.name_of(player_id)
 
     def seat_changed(self, runner: RoomRunner, player_id: str, state: SeatState) -> None:
         """The state of a seat has changed."""
@@ -421,7 +450,8 @@ class Directory:
     def session_returned(self, session: Session, lost: Collection[Channel]) -> None:
         """A session is connected again: its player is back on the seat. The streams of the `lost` channels restart."""
         for seat in (session.seat, session.place):
-            if seat is not None:
+            # The first of the two rooms may have ended the session, or its connection, when it heard of it.
+            if seat is not None and seat.state is SeatState.HELD and session.state is SessionState.CONNECTED:
                 seat.room.returned(seat, session.channel_for(seat.purpose) in lost)
 
     def session_ended(self, session: Session, reason: Reason, message: str) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any
 
 from holdfast.core.errors import (
@@ -37,6 +38,7 @@ from holdfast.schemas.requests import (
     Update,
     Wait,
     Watch,
+    WholeView,
 )
 from holdfast.schemas.room import RoomInfo, RoomPage
 from holdfast.schemas.session import NameInfo
@@ -156,8 +158,10 @@ class DirectoryOperations:
                 # The room has ended, and the session goes on.
                 session.name = name
         if session.place is not None:
-            watched = self._rooms.runner(session.place.room.id)
-            await watched.call(watched.spectators.renamed, session)
+            # As above: the watched room may end before it has heard of the name.
+            with suppress(NotFound):
+                watched = self._rooms.runner(session.place.room.id)
+                await watched.call(watched.spectators.renamed, session)
         self._context.publish(
             Renamed(session=session.id, player=session.player_id, player_name=name, old_name=old, new_name=name)
         )
@@ -218,6 +222,15 @@ class DirectoryOperations:
             raise AlreadySpectating(f"this session already watches room {room.id} ({room.kind}); leave it first")
         if self.is_stopped:
             raise Throttled("this node is stopping")
+
+    async def view(self, session: Session, request: WholeView) -> None:
+        """Send the whole view of what the room shares, in its stream."""
+        seat = session.seat if request.purpose == "seat" else session.place
+        if seat is None:
+            raise NotSeated("you have no such place in a room")
+        sharing = self._rooms.runner(seat.room.id).sharing
+        if sharing is not None:
+            sharing.show_again(seat)
 
     async def unspectate(self, session: Session, request: Unspectate) -> None:
         """Watch no more."""
@@ -340,6 +353,7 @@ class DirectoryOperations:
             "spectate": self.spectate,
             "stop_waiting": self.stop_waiting,
             "unspectate": self.unspectate,
+            "view": self.view,
             "unwatch": self.unwatch,
             "update": self.update,
             "wait": self.wait,

@@ -113,11 +113,12 @@ class RoomNames:
 
     # Creators
 
-    def check_creator(self, creator: str) -> None:
-        """Refuse a player who has created too many rooms that have not ended."""
+    def check_creator(self, creator: str, most: int) -> None:
+        """Refuse a player who has created this many rooms that have not ended."""
         rooms = len(self._by_creator.get(creator, ()))
-        if creator and rooms >= self._limits.rooms_per_player_max:
-            raise Throttled(f"you have created {rooms} rooms that have not ended: end one of them first")
+        if creator and rooms >= most:
+            limit = f"you have created {rooms} rooms that have not ended: end one of them first"
+            raise Throttled(limit if rooms else "you may not create rooms")
 
     def claim(self, room_id: str, creator: str) -> None:
         """Count a room for its creator, also while it is being created."""

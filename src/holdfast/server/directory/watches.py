@@ -139,7 +139,13 @@ class Watches:
             if self._count >= self._limits.watches_max:
                 raise Throttled("this node watches too many searches; try again later")
             if self._quota.is_full(session.address, self._limits.watches_max):
-                self._context.alarms.report("address_share", "refused", session=session.id, address=session.address)
+                self._context.alarms.report(
+                    *("address_share", "refused"),
+                    session=session.id,
+                    player=session.player_id,
+                    player_name=session.name,
+                    address=session.address,
+                )
                 raise Throttled("too many searches are watched from your address: end one first")
         watch = Watching(query, viewer)
         if session.connection is not None:

@@ -396,7 +396,8 @@ class Committer:
                 heard(room.room_id)
         batch.committed(revisions)
         for session in batch.sessions:
-            self.sessions.committed(session)
+            for send in self.sessions.committed(session):
+                self.discard(send)
         for room in batch.rooms:
             if room.is_gone:
                 self.remove(room)

@@ -54,18 +54,22 @@ class GatedOutlet(ChannelOutlet):
         if not self.is_waiting:
             self._on_staged(self)
 
-    def finish(self, farewell: Message) -> None:
-        self.send(farewell)
+    def _finished(self) -> None:
         self._is_finished = True
 
     def break_off(self, farewell: Message) -> None:
+        self.part(is_lost=True)
         self._restart()
         self._is_finished = True
         super().break_off(farewell)
 
-    def _push(self, name: str, body: bytes) -> None:
+    def push(self, name: str, body: bytes) -> None:
         if len(body) > self._options.body_bytes_max:
             raise self._too_large(name, body)
+        if self.recorder is not None:
+            self.recorder(name, body, False)
+        if self.buffer is not None and self.buffer.hold(name, body):
+            return
         channel = self.channel
         if channel.generation != self._generation:
             self._restart()
@@ -113,6 +117,13 @@ class GatedOutlet(ChannelOutlet):
         self._staged, self._staged_bytes = _NOTHING, 0
         self._leaving_applied = self._applied
         self.is_waiting = False
+
+    def not_saved(self) -> None:
+        """The commit was refused, and another follows: that contains what this one did."""
+        if not self.channel.overflowed:
+            self._staged = [*self._leaving, *self._staged]
+            self._staged_bytes += self._leaving_bytes
+        self._leaving, self._leaving_bytes = (), 0
 
     def record(self) -> ChannelRecord:
         """Both streams as they are once the commit has succeeded."""

@@ -1,18 +1,13 @@
 """How a durable room is kept: what a turn has changed is saved before anybody hears of it."""
 
 import asyncio
-import inspect
 from collections.abc import Callable
 from functools import partial
-from typing import Any, get_type_hints
-
-import msgspec
-from msgspec import Raw
+from typing import Any
 
 from holdfast.core.channel import Channel
 from holdfast.core.errors import Throttled
-from holdfast.core.room import Room, context_of
-from holdfast.core.session import Player, Seat, Session, Spectator
+from holdfast.core.session import Seat, Session
 from holdfast.observability.metrics import TurnMeter
 from holdfast.schemas.frames import Purpose
 from holdfast.schemas.room import EffectRecord
@@ -24,6 +19,7 @@ from holdfast.server.rooms.outlet import ChannelOutlet
 from holdfast.server.rooms.persistence import Follow, Persistence
 from holdfast.server.rooms.runner import RoomRunner
 from holdfast.server.rooms.services import RoomServices
+from holdfast.server.rooms.timer_arguments import saved_argument
 from holdfast.server.rooms.turns import Turns
 
 
@@ -156,7 +152,7 @@ class StorePersistence(Persistence):
     # What the game asks for
 
     def timer_arguments(self, method: str, args: tuple[Any, ...]) -> list[tuple[str, Any]]:
-        return [_saved_argument(argument, method) for argument in args]
+        return [saved_argument(argument, method) for argument in args]
 
     @property
     def effects_waiting(self) -> int:
@@ -165,41 +161,3 @@ class StorePersistence(Persistence):
     def effect(self, record: EffectRecord, follow: Follow) -> None:
         self.writer.effects.append(record)
         self._committer.turn_ended(self.writer)
-
-
-def _saved_argument(argument: Any, method: str) -> tuple[str, Any]:
-    """An argument of a timer as it is saved: a player by id, anything else by value."""
-    if isinstance(argument, Player):
-        return "player", argument.id
-    if isinstance(argument, Spectator):
-        return "spectator", argument.id
-    try:
-        return "value", Raw(msgspec.msgpack.encode(argument))
-    except (TypeError, ValueError, OverflowError) as error:
-        raise TypeError(
-            f"the timer of {method}: timers of a durable room are saved, and {type(argument).__name__} cannot be: "
-            f"{error}"
-        ) from None
-
-
-def restored_arguments(room: Room[Any], method: Callable[..., Any], saved: list[tuple[str, Any]]) -> tuple[Any, ...]:
-    """The arguments to call a timer's method with: values of the annotated types, and players by id."""
-    hints = get_type_hints(method)
-    kinds = [hints.get(name, Any) for name in inspect.signature(method).parameters]
-    arguments: list[Any] = []
-    for number, (tag, value) in enumerate(saved):
-        if tag == "player":
-            seat = context_of(room).seats.occupied_by(value)
-            if seat is None:
-                raise LookupError(f"player {value} has left the room")
-            arguments.append(seat.player)
-        elif tag == "spectator":
-            places = context_of(room).spectators
-            place = places.of(value) if places is not None else None
-            if place is None:
-                raise LookupError(f"{value} does not watch the room any more")
-            arguments.append(place.spectator)
-        else:
-            # More arguments than parameters: the last one takes them all (`*args`).
-            arguments.append(msgspec.convert(value, kinds[min(number, len(kinds) - 1)] if kinds else Any))
-    return tuple(arguments)

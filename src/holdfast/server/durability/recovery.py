@@ -31,8 +31,7 @@ from holdfast.core.records import (
 )
 from holdfast.core.room import Room
 from holdfast.core.room_context import RoomContext
-from holdfast.core.session import SESSION_ID_BYTES, PlayerId, Session, SessionId
-from holdfast.core.tokens import new_id
+from holdfast.core.session import PlayerId, Session
 from holdfast.logs import get_logger
 from holdfast.schemas.events import Restored, RoomFailed, RoomRecovered
 from holdfast.schemas.frames import Purpose
@@ -42,18 +41,21 @@ from holdfast.schemas.session import SessionRecord
 from holdfast.server.context import Context
 from holdfast.server.directory.directory import Directory
 from holdfast.server.durability.committer import Committer, FencedRoom
-from holdfast.server.durability.persistence import StorePersistence, restored_arguments
+from holdfast.server.durability.persistence import StorePersistence
 from holdfast.server.durability.room_writer import Messages, SavedSend
 from holdfast.server.durability.saved_room import (
     PendingRecords,
     SavedRoom,
     read_room,
     read_seats,
+    read_session,
     read_sessions,
     room_id_of,
+    room_of,
 )
 from holdfast.server.rooms.effects import Outbox
 from holdfast.server.rooms.runner import RoomRunner
+from holdfast.server.rooms.timer_arguments import restored_arguments
 from holdfast.server.sessions import SessionLifecycle
 from holdfast.stores.port import Broken, Entry, StoreError, Unavailable, Unknown
 
@@ -100,7 +102,6 @@ class Recovery:
         """
         self._clock = context.clock
         self._limits = context.limits
-        self._random = context.random
         self._publish = context.publish
         self._counters = context.counters
         self._committer = committer
@@ -201,12 +202,12 @@ class Recovery:
     def session_lost(self, session: Session) -> None:
         """Another server has written the session, or its room: it continues there."""
         self._add_elsewhere(session.id)
-        seat, place = session.seat, session.place
+        seats = (session.seat, session.place)
         self._lifecycle.release(session, Reason.MOVED)
-        if seat is not None and not seat.room.is_saved:
-            seat.room.free(seat, Reason.MOVED, "")
-        if place is not None and (not place.room.is_saved or place.room.id in self._committer.room_ids):
-            place.room.free(place, Reason.MOVED, "")
+        for seat in seats:
+            # Unless the room is lost as well. One that is still here was joined a moment ago, or is only watched.
+            if seat is not None and (not seat.room.is_saved or seat.room.id in self._committer.room_ids):
+                seat.room.free(seat, Reason.MOVED, "")
 
     def _add_elsewhere(self, moved: str) -> None:
         self._elsewhere[moved] = None
@@ -219,12 +220,15 @@ class Recovery:
             await asyncio.sleep(self._limits.store_retry_s)
             try:
                 # At one moment: the parts belong to this record.
-                entries = [each for each in await store.list(room_key(room_id)) if room_id_of(each) == room_id]
+                entries = await self._read_room(room_id)
+                members = read_sessions(entries) if entries else []
                 # Also those who took a seat since it was read first.
-                wanted = dict.fromkeys([*session_ids, *(read_sessions(entries) if entries else ())])
+                wanted = dict.fromkeys([*session_ids, *members])
                 sessions = [(each, await store.get(session_key(each))) for each in wanted]
                 sends = [send for each in wanted for send in await store.list(sends_key(each))]
-                break
+                # If the other server has written it meanwhile, these sessions may have seats that this room has not.
+                if await self._read_room(room_id) == entries:
+                    break
             except (Unavailable, Unknown):
                 continue
             except Broken as error:
@@ -233,13 +237,26 @@ class Recovery:
         if entries:
             self._pending.rooms[room_id] = entries
         for session_id, entry in sessions:
-            if entry is not None and self._lifecycle.registry.get(session_id) is None:
+            if entry is None or self._lifecycle.registry.get(session_id) is not None:
+                continue
+            found_in = room_of(entry)
+            if session_id in members if found_in == room_id else self._is_known(found_in):
                 self._pending.sessions[session_id] = entry
                 self._elsewhere.pop(session_id, None)
+            else:
+                # It has gone to a room that was not there when this server read the store: another one has both.
+                self._add_elsewhere(session_id)
         self._pending.add_sends([each for each in sends if each.key.split("/")[1] in self._pending.sessions])
         self.restore_room(room_id)
         for session_id in wanted:
             self.restore_session(session_id)
+
+    async def _read_room(self, room_id: str) -> list[Entry]:
+        entries = await self._committer.store.list(room_key(room_id))
+        return [each for each in entries if room_id_of(each) == room_id]
+
+    def _is_known(self, room_id: str) -> bool:
+        return not room_id or room_id in self._pending.rooms or room_key(room_id) in self.set_aside
 
     def is_elsewhere(self, wanted: str) -> bool:
         """Whether another server has this room or session, as far as is known; it is checked for the next time."""
@@ -296,8 +313,16 @@ class Recovery:
         for session, _, ages_s in sessions.values():
             # Saved with the first commit: sequence numbers from then on may mean something else to its client.
             session.forked(max(ages_s, default=None))
+        # Before the games have a turn: also those whom `on_recover` sends away.
+        members = dict.fromkeys(session for made, _ in rooms for session in _members_of(made.runner.context))
         for made, saved in rooms:
             self._begin_room(made, saved)
+        for session in members:
+            self._session_restored(session)
+        for made, _ in rooms:
+            if self._directory.get(made.runner.room.id) is None:
+                # It ended at once.
+                self._directory.names.forget(made.runner.room.id, made.runner.context.listing)
 
     def _not_restored(self, room_id: str, entries: list[Entry]) -> None:
         record, _ = read_seats(entries)
@@ -310,7 +335,7 @@ class Recovery:
     def _other_rooms(self, saved: SavedRoom) -> list[str]:
         """The rooms that the players of a restored room watch, and those in which its spectators have their seat."""
         players = [self._restored[seat.session].record for seat in saved.seats if seat.session in self._restored]
-        spectators = [_readable(self._pending.sessions.get(place.session)) for place in saved.spectators]
+        spectators = [read_session(self._pending.sessions.get(place.session)) for place in saved.spectators]
         return [
             *(record.spectating for record in players),
             *(record.room for record in spectators if record is not None),
@@ -381,12 +406,6 @@ class Recovery:
         runner.recovered()
         # The first commit takes the room over from the server that had it.
         made.changed()
-        watching = [place for place in runner.context.spectators or () if place.session.seat is None]
-        for seat in (*runner.seats, *watching):
-            self._session_restored(seat.session)
-        if self._directory.get(room_id) is None:
-            # It ended at once.
-            self._directory.names.forget(room_id, runner.context.listing)
 
     def _fill(self, made: StorePersistence, saved: SavedRoom) -> None:
         runner, record = made.runner, saved.record
@@ -432,7 +451,7 @@ class Recovery:
         known, entry = self._restored.get(place.session), self._pending.sessions.get(place.session)
         if known is not None and known.record.spectating == room_id and known.session.place is None:
             return known.session
-        record = _readable(entry)
+        record = read_session(entry)
         # With a room: that of its seat could not be restored.
         if entry is not None and record is not None and record.spectating == room_id and not record.room:
             del self._pending.sessions[place.session]
@@ -478,7 +497,7 @@ class Recovery:
             log.error("a timer is dropped", room=runner.room.id, method=timer.method, error=error)  # noqa: TRY400
             return
         # A repeated call that is overdue keeps its schedule.
-        runner.restore_timer(wait_s, method, arguments, timer.name, timer.every_s)
+        runner.timers.restore(wait_s, method, arguments, timer.name, timer.every_s)
 
     def _age_s(self, room: Room[Any], record: RoomRecord) -> float | None:
         """The age of the state that a room continues from; None if nothing happened since."""
@@ -526,17 +545,13 @@ class Recovery:
         return self._stand_in(seat)
 
     def _stand_in(self, seat: SeatRecord) -> Session:
-        stand_in = Session(
-            SessionId(new_id(self._random.randbytes(SESSION_ID_BYTES))),
-            PlayerId(seat.player),
-            limits=self._limits,
-            now=self._clock.now(),
+        return self._lifecycle.stand_in(
+            seat.player,
+            seat.name,
             grace_s=self._grace_s,
-            name=seat.name,
+            by_player=not seat.agent,
+            sign_outs=self._last_sign_out(),
         )
-        stand_in.sign_outs = self._last_sign_out()
-        self._lifecycle.restore(stand_in, by_player=not seat.agent)
-        return stand_in
 
     def _restore_session(self, session_id: str, record: SessionRecord, entry: Entry) -> Session:
         now = self._clock.now()
@@ -576,9 +591,6 @@ class Recovery:
             heard(session)
 
 
-def _readable(entry: Entry | None) -> SessionRecord | None:
-    """The record of a session, if there is one and it can be read."""
-    try:
-        return decode_session(entry.value) if entry is not None else None
-    except Unreadable:
-        return None
+def _members_of(context: RoomContext) -> list[Session]:
+    """The sessions with a seat in a room, and those that watch it."""
+    return [seat.session for seat in (*context.seats, *(context.spectators or ()))]

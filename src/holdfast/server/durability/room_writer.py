@@ -183,6 +183,15 @@ class RoomWriter:
         sends.size = size
         sends.messages.setdefault(session, []).append((name, body))
 
+    def unsend(self, session: Session) -> None:
+        """The turn that sent the last message to a session is undone."""
+        assert self._sends is not None
+        messages = self._sends.messages[session]
+        _, body = messages.pop()
+        self._sends.size -= len(body) + MESSAGE_OVERHEAD_BYTES
+        if not messages:
+            del self._sends.messages[session]
+
     def pause(self) -> None:
         """Take no further turn before the room was cut."""
         self._is_paused = True
@@ -207,7 +216,9 @@ class RoomWriter:
             self._check_settings()
             seats = [seat for seat in self.runner.seats.occupied if not seat.is_joining]
             data = {seat: (self._cut_data(seat), self._cut_options(seat)) for seat in seats}
-            data |= {place: (_NIL, _NIL) for place in self.runner.context.spectators or () if not place.is_joining}
+            for place in self.runner.context.spectators or ():
+                if not place.is_joining:
+                    data[place] = (_NIL, _NIL)
             state = self._state.cut(self._room.snapshot(), pending.parts)
             self._cut_outlets()
             pending.record = encode(self._record(state, pending.parts, properties, data, is_final=is_final))
@@ -343,10 +354,11 @@ class RoomWriter:
         return data
 
     def _cut_options(self, seat: Seat) -> bytes:
+        if seat.options is None:
+            return _NIL
         options = _encode(seat.options)
-        if seat.options is not None:
-            # As above; the game may have changed them.
-            self._read_options(options)
+        # As above; the game may have changed them.
+        self._read_options(options)
         return options
 
     def _record(

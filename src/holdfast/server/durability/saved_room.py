@@ -23,6 +23,7 @@ from holdfast.core.room import Room, player_data_type
 from holdfast.core.saved_types import empty_parts, parts_fields, parts_of, saved_type
 from holdfast.schemas.player import NO_OPTIONS, SeatRecord
 from holdfast.schemas.room import GroupRecord, RoomRecord, TimerRecord
+from holdfast.schemas.session import SessionRecord
 from holdfast.stores.port import Entry
 
 
@@ -95,6 +96,20 @@ def read_sessions(entries: list[Entry]) -> list[str]:
     except Unreadable:
         watching = []
     return [seat.session for seat in (*seats, *watching) if seat.session]
+
+
+def read_session(entry: Entry | None) -> SessionRecord | None:
+    """The record of a session, if there is one and it can be read."""
+    try:
+        return decode_session(entry.value) if entry is not None else None
+    except Unreadable:
+        return None
+
+
+def room_of(entry: Entry) -> str:
+    """The room in which a session has its seat, or else the one that it watches; "" if neither can be read."""
+    record = read_session(entry)
+    return record.room or record.spectating if record is not None else ""
 
 
 class SavedRoom(Struct):

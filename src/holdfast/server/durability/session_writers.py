@@ -29,6 +29,7 @@ class SessionWriter:
 
     __slots__ = (
         "_closing",
+        "_consuming",
         "_leaving",
         "consumed",
         "held",
@@ -63,6 +64,8 @@ class SessionWriter:
         """The channels of former seats whose last messages are not acknowledged."""
         self.consumed: tuple[SavedSend, ...] = ()
         """Messages to the session that the next record has: they are deleted where they were until then."""
+        self._consuming: tuple[SavedSend, ...] = ()
+        """Those of the present commit."""
 
     def cut(self) -> list[Write]:
         key = session_key(self.session.id)
@@ -72,7 +75,8 @@ class SessionWriter:
             self._leaving, self.held = self.held, None
         self.is_gone = self.is_ended
         session = self.session
-        consumed, self.consumed = [Write(send.key, None, send.revision) for send in self.consumed], ()
+        self._consuming, self.consumed = self.consumed, ()
+        consumed = [Write(send.key, None, send.revision) for send in self._consuming]
         inbox = self._cut_inbox()
         if self.is_ended:
             return [*([Write(key, None, self.revision)] if self.revision != ABSENT else []), *consumed]
@@ -83,14 +87,17 @@ class SessionWriter:
             self.home = None
         if session.place is None:
             self.watched = None
-        outlets = dict(self._closing)
-        closing = [
-            record
-            for channel in session.closing
-            if (record := outlets[channel].record() if channel in outlets else channel_record(channel)) is not None
-        ]
+        closing = [record for channel in session.closing if (record := self._cut_closing(channel)) is not None]
         saved = session_record(session, room_id, closing, inbox, spectating=spectating)
         return [Write(key, encode(saved), self.revision), *consumed]
+
+    def _cut_closing(self, channel: Channel) -> ChannelRecord | None:
+        outlet = next((outlet for each, outlet in self._closing if each is channel), None)
+        if outlet is not None:
+            return outlet.record()
+        # What a memory room still says on it does not wait for a commit: the record is right once all is said. A client
+        # that returns before that hears that the channel is gone.
+        return channel_record(channel) if channel.is_finished else None
 
     def _cut_inbox(self) -> ChannelRecord | None:
         session = self.session
@@ -126,6 +133,9 @@ class SessionWriter:
         if leaving is not None and self.held is not None:
             leaving.release()
         self.held = self.held or leaving
+        self.consumed, self._consuming = (*self._consuming, *self.consumed), ()
+        if isinstance(self.session.inbox, GatedOutlet):
+            self.session.inbox.not_saved()
 
     def unseated(self, channel: Channel, outlet: Outlet) -> None:
         """The seat is gone; its last messages may still wait for a commit."""
@@ -134,6 +144,7 @@ class SessionWriter:
     def committed(self, revision: int) -> None:
         """The store has it: write to its connection again."""
         self.revision = revision
+        self._consuming = ()
         if isinstance(self.session.inbox, GatedOutlet):
             self.session.inbox.release()
         leaving, self._leaving = self._leaving, None
@@ -141,6 +152,20 @@ class SessionWriter:
             leaving.release()
         if self.is_gone:
             self.end_known(None)
+
+    def let_go(self) -> tuple[SavedSend, ...]:
+        """The record is deleted: what has happened since the commit began waits for no other one.
+
+        Returns the messages that the session has and that are still in the store.
+        """
+        if isinstance(self.session.inbox, GatedOutlet):
+            self.session.inbox.cut()
+            self.session.inbox.release()
+        held, self.held = self.held, None
+        if held is not None:
+            held.release()
+        consumed, self.consumed = self.consumed, ()
+        return consumed
 
     def end_known(self, error: Refused | None) -> None:
         """The end of the session is saved, or never will be."""
@@ -187,6 +212,11 @@ class SessionWriters:
         self._store_patience_s = store_patience_s
         self._save = save
         self._writers: dict[Session, SessionWriter] = {}
+        self._unclaimed: set[Session] = set()
+        """Sessions from the store that this server has not written yet: their former server may have, after they were
+        read (R8)."""
+        self.on_claim_ended: Callable[[Session], None] = lambda _: None
+        """The first commit of a session from the store has succeeded or failed, or the store fails altogether."""
         self.dirty: dict[SessionWriter, None] = {}
         self._is_failing = False
         """Whether the store refuses to save."""
@@ -216,6 +246,8 @@ class SessionWriters:
         writer = self._writers.get(session)
         if writer is None:
             writer = self._writers[session] = SessionWriter(session, revision)
+            if revision != ABSENT:
+                self._unclaimed.add(session)
         if purpose == "seat":
             writer.home = home
         else:
@@ -295,11 +327,29 @@ class SessionWriters:
         writer = self._writers.pop(session, None)
         if writer is not None:
             self.dirty.pop(writer, None)
+        self._claim_ended(session)
 
-    def committed(self, writer: SessionWriter) -> None:
-        """The store has this session; if it has ended, its record is deleted."""
-        if writer.is_gone and writer.is_ended:
-            self._writers.pop(writer.session, None)
+    def committed(self, writer: SessionWriter) -> tuple[SavedSend, ...]:
+        """The store has this session; if it has ended, its record is deleted, and it is not saved any more.
+
+        Returns messages to it that are to be deleted, too.
+        """
+        self._claim_ended(writer.session)
+        if not (writer.is_gone and writer.is_ended):
+            return ()
+        self.forget(writer.session)
+        return writer.let_go()
+
+    # Claims
+
+    def is_unclaimed(self, session: Session) -> bool:
+        """Whether the session is back from the store, which may have a newer record of it than was read."""
+        return session in self._unclaimed
+
+    def _claim_ended(self, session: Session) -> None:
+        if session in self._unclaimed:
+            self._unclaimed.discard(session)
+            self.on_claim_ended(session)
 
     # The store fails, and recovers
 
@@ -309,6 +359,8 @@ class SessionWriters:
         for writer in list(self._writers.values()):
             if writer.session.connection is not None:
                 self._lifecycle.turn_away(writer.session.connection)
+        for session in self._unclaimed:
+            self.on_claim_ended(session)
 
     def proceed(self) -> None:
         """The store saves again: players, who could not return meanwhile, get a new grace."""

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from typing import Any
+from typing import Any, get_type_hints
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -13,17 +13,18 @@ from holdfast.core.limits import Limits
 from holdfast.core.messages import RESERVED, Message
 from holdfast.core.reasons import Reason
 from holdfast.core.records import describe_player, describe_spectator, seconds_until
-from holdfast.core.room import Room
+from holdfast.core.room import Room, player_data_type
 from holdfast.core.saved_types import Parts
 from holdfast.core.session import PlayerId, SeatState
 from holdfast.schemas.node import EventInfo
 from holdfast.schemas.player import PlayerState, ReservationInfo, SeatInfo, SpectatorPage
 from holdfast.schemas.projection import project
 from holdfast.schemas.requests import Create, Release, Reserve, Search, Update
-from holdfast.schemas.room import RoomInfo, RoomPage, RoomState, TimerInfo
+from holdfast.schemas.room import RoomInfo, RoomPage, RoomState, SharedParts, TimerInfo
 from holdfast.server.context import Context, page_of
 from holdfast.server.directory.directory import Directory
 from holdfast.server.rooms.runner import RoomRunner
+from holdfast.state import marked_paths
 
 _TEXT_CHARS_MAX = 200
 # Reading a state that takes longer than this holds up the games. That room's state is then not read again for this
@@ -195,6 +196,7 @@ class RoomOperations:
                 TimerInfo(each.method, seconds_until(each.due_at, self._now()), each.name, each.every_s)
                 for each in runner.timers.pending
             ],
+            shared=_shared(runner),
         )
 
     def _snapshot(self, room: Room[Any]) -> Any:
@@ -221,6 +223,28 @@ class RoomOperations:
         if runner.context.listing.is_over:
             raise NotFound(f"room {room_id!r} has ended")
         return runner
+
+
+def _shared(runner: RoomRunner) -> SharedParts | None:
+    """What clients see of a room and what not, and what is kept for those that are behind."""
+    if runner.sharing is None:
+        return None
+    behind, kept_bytes = runner.sharing.behind()
+    return msgspec.structs.replace(_shared_parts(type(runner.room)), behind=behind, kept_bytes=kept_bytes)
+
+
+def _shared_parts(room_type: type[Room[Any]]) -> SharedParts:
+    if room_type not in _parts_of:
+        kinds = {"state": (get_type_hints(room_type).get("state", Any),), "players": (player_data_type(room_type), "*")}
+        marked = [marked_paths(kinds[root][0], root, *kinds[root][1:]) for root in room_type.shares]
+        private, hidden = ([".".join(path) for paths in both for path in paths] for both in zip(*marked, strict=True))
+        _parts_of[room_type] = SharedParts(
+            list(room_type.shares), private, hidden, has_view=room_type.view is not Room.view
+        )
+    return _parts_of[room_type]
+
+
+_parts_of: WeakKeyDictionary[type[Room[Any]], SharedParts] = WeakKeyDictionary()
 
 
 def _info(runner: RoomRunner) -> RoomInfo:

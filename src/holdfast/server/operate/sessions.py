@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 from holdfast.core.errors import Invalid, NotFound, Throttled
 from holdfast.core.messages import Announcement
 from holdfast.core.names import skeleton
+from holdfast.core.rates import Bucket, Rate
 from holdfast.core.reasons import Reason
 from holdfast.core.records import describe_session
 from holdfast.core.registry import SessionRegistry
@@ -56,6 +57,7 @@ class SessionOperations:
         self._timelines = timelines
         self._saved_end = saved_end
         self._messages = messages
+        self._broadcasts = Bucket(Rate(self._limits.broadcasts_burst, self._limits.broadcasts_per_s))
 
     def list(self, *, player: str = "", status: str = "", search: str = "", limit: int, cursor: str) -> SessionPage:
         """The sessions that match all filters, in the order of their ids; `search` matches a part of an id or name."""
@@ -96,16 +98,28 @@ class SessionOperations:
         return self._info(session)
 
     def broadcast(
-        self, *, text: str = "", message_type: str = "", body: Mapping[str, Any] | None = None, role: str, kind: str
+        self,
+        *,
+        text: str = "",
+        message_type: str = "",
+        body: Mapping[str, Any] | None = None,
+        role: str,
+        kind: str,
+        by: str = "",
     ) -> int:
-        """Send a text or a message to all sessions, or to those with a role or a seat in a kind of room; returns how
-        many they are."""
+        """Send a text or a message to all sessions, or to those with a role or in a kind of room; returns how many they
+        are. `by` names who did it, for the event."""
         if bool(text.strip()) is bool(message_type):
             raise Invalid("give either a text, or the type of a message and its body")
         if body and not message_type:
             raise Invalid("body: a text has none; give the type of a message")
-        message = Announcement(sentence(text)) if text else untyped_message(message_type, body or {})
-        return self._messages.broadcast(message, role=role, kind=kind)
+        message = untyped_message(message_type, body or {}) if message_type else Announcement(sentence(text))
+        wait_s = self._broadcasts.wait_s(self._now())
+        if wait_s > 0:
+            raise Throttled(f"too many broadcasts: try again in {wait_s:.1f} s")
+        sent = self._messages.broadcast(message, role=role, kind=kind, by=by)
+        self._broadcasts.take(self._now())
+        return sent
 
     def timeline(self, session_id: str) -> TimelineInfo:
         """What happened to a session, and why; also for one that ended recently."""

@@ -29,6 +29,7 @@ from holdfast.core.session import (
     RoomHandle,
     Seat,
     SeatState,
+    SeatStep,
     Session,
     SessionId,
     SessionState,
@@ -46,6 +47,10 @@ log = get_logger("holdfast.server")
 M = TypeVar("M", bound=Message)
 
 Brain = Callable[[RoomAgent[Any]], Coroutine[Any, Any, None]]
+
+# The least time between two starts of a brain that ends at once: a game may open its agent again each time, and must
+# not take the node's time with it.
+_RESTART_S = 1.0
 
 
 class AgentConnection(Connection):
@@ -69,6 +74,13 @@ class AgentConnection(Connection):
 class Inbox:
     """The outlet of an agent's seat: a queue of message objects."""
 
+    __slots__ = (
+        *("_arrived", "_asks", "_is_muted", "_messages", "_messages_max", "_overflowed", "backlog", "farewell"),
+        *("is_full", "latest_waiting_bytes", "room", "waiting_bytes"),
+    )
+    # Agents live beside the room, and look at it.
+    is_following = False
+
     def __init__(self, messages_max: int, overflowed: Callable[[], None]) -> None:
         """`overflowed` is called when the agent has more to read than that."""
         self._messages_max = messages_max
@@ -76,7 +88,9 @@ class Inbox:
         self._messages: deque[Message] = deque()
         self._arrived = asyncio.Event()
         self._is_muted = False
-        self._asks: set[asyncio.Future[Message | None]] = set()
+        self._asks: tuple[asyncio.Future[Message | None], ...] = ()
+        self.room: RoomContext | None = None
+        """Set if the room is transactional: what a turn of it says waits for its end."""
         self.farewell: Message | None = None
         self.waiting_bytes = self.latest_waiting_bytes = 0
         self.backlog: Backlog | None = None
@@ -94,6 +108,12 @@ class Inbox:
         self._is_muted = False
 
     def send(self, message: Message) -> None:
+        if self.room is None:
+            self._take(message)
+        else:
+            self.room.later(self._take, message)
+
+    def _take(self, message: Message) -> None:
         if self._is_muted or self.farewell is not None:
             return
         self._messages.append(message)
@@ -142,7 +162,7 @@ class Inbox:
             else:
                 answer.set_exception(refused)
 
-        self._asks.add(answer)
+        self._asks = (*self._asks, answer)
         limit = asyncio.timeout(None if isinf(timeout_s) else timeout_s)
         try:
             async with limit:
@@ -153,7 +173,7 @@ class Inbox:
                 raise
             raise TimeoutError(f"no answer to {name!r} within {timeout_s:g} s") from None
         finally:
-            self._asks.discard(answer)
+            self._asks = tuple(each for each in self._asks if each is not answer)
 
     async def next(self) -> Message | None:
         """The next message, or None after the last message of a freed seat."""
@@ -171,6 +191,8 @@ class Inbox:
 
 class ResyncedInbox(Inbox):
     """Never ends its agent: what does not fit is not kept, and the agent is sent the current state when it reads."""
+
+    __slots__ = ("_has_missed",)
 
     def __init__(self, messages_max: int, resync: Callable[[], None]) -> None:
         super().__init__(messages_max, resync)
@@ -243,6 +265,8 @@ class RoomAgents:
         self._lives: dict[Seat, _Life] = {}
         # They take their seats when the room is open.
         self._early: list[_Life] = []
+        # By agent, when its next brain may start: of those whose last one has ended at once.
+        self._restarts: dict[str, float] = {}
         # Those of lost seats included, until they have ended.
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -254,10 +278,12 @@ class RoomAgents:
         if self._context.is_closing:
             raise NotFound("the room is closing")
         seat = seats.of(player_id)
+        turn = self._context.transaction
         if seat is not None:
-            if not seat.agent or seat.state is not SeatState.HELD:
+            is_free = seat.agent and seat.state is SeatState.HELD
+            if not is_free or (turn is not None and not turn.mark(seat)):
                 raise Duplicate(f"an agent {name!r} is in the room already")
-            self._open_again(seat, brain, roles)
+            self._context.later(self._open_again, seat, brain, roles)
             return seat.player
         if seats.agents >= self._limits.agents_max:
             raise Throttled(f"this room has {seats.agents} agents; raise Limits.agents_max or open fewer")
@@ -271,11 +297,29 @@ class RoomAgents:
         life = self._new_life(seat, brain)
         seat.was_reserved = seats.use(player_id)
         seats.add(seat)
+        if turn is not None:
+            turn.undo(self._take_back, life)
+        self._context.later(self._begin, life)
+        return seat.player
+
+    def _begin(self, life: _Life) -> None:
+        """The agent is on the server from now on."""
+        if life.seat.state is SeatState.FREED:
+            # The room ended while the turn that opened it went on.
+            return
+        self._add_session(life.seat.session)
         if self._context.listing.status is RoomStatus.CREATING:
             self._early.append(life)
         else:
             self._take_seat(life)
-        return seat.player
+
+    def _take_back(self, life: _Life) -> None:
+        """The turn that opened it is undone."""
+        seat = life.seat
+        self._lives.pop(seat, None)
+        if seat.state is SeatState.RESERVED:
+            seat.happened(SeatStep.FREED)
+            self._context.seats.forget(seat)
 
     def opened(self) -> None:
         """The room is open: the agents that were opened while it was created take their seats."""
@@ -286,6 +330,8 @@ class RoomAgents:
     def _new_life(self, seat: Seat, brain: Brain) -> _Life:
         inbox = ResyncedInbox(self._limits.kept_messages_max, partial(self._resync, seat))
         life = self._lives[seat] = _Life(seat, brain, inbox)
+        if self._room.transactional:
+            inbox.room = self._context
         # The game may send to it from now on.
         seat.outlet = inbox
         return life
@@ -305,6 +351,10 @@ class RoomAgents:
             name=name,
         )
         session.signed_in_at = self._clock.wall_clock()
+        return session
+
+    def _add_session(self, session: Session) -> None:
+        context = self._services.context
         self._services.lifecycle.add(session, by_player=False)
         context.counters.sessions += 1
         connection = self._attach(session)
@@ -317,7 +367,6 @@ class RoomAgents:
                 transport=connection.transport_kind,
             )
         )
-        return session
 
     def _attach(self, session: Session) -> Connection:
         lifecycle, now = self._services.lifecycle, self._clock.now()
@@ -405,6 +454,9 @@ class RoomAgents:
             return await life.inbox.answer(message.wire_name, partial(self._seating.ask, seat, message), wait_s)
 
         error: Exception | None = None
+        if (may_start_at := self._restarts.pop(seat.agent, None)) is not None:
+            await asyncio.sleep(may_start_at - self._clock.now())
+        began_at = self._clock.now()
         try:
             await life.brain(RoomAgent(self._room, seat.player, send=send, receive=receive, ask=ask))
         except asyncio.CancelledError as cancelled:
@@ -418,12 +470,19 @@ class RoomAgents:
         if self._lives.get(seat) is life:
             # Forgotten first: it has ended, and is not to be cancelled.
             del self._lives[seat]
+            self._ended(seat.agent, began_at)
             if error is None:
                 self._seating.room.leave(seat)
             else:
                 self._seating.room.free(seat, Reason.AGENT_FAILED, "the agent's code failed")
         if error is not None:
             self._seating.failed(error, f"the brain of agent {seat.agent!r}", seat.player_id)
+
+    def _ended(self, name: str, began_at: float) -> None:
+        now = self._clock.now()
+        self._restarts = {each: at for each, at in self._restarts.items() if at > now}
+        if now < began_at + _RESTART_S:
+            self._restarts[name] = began_at + _RESTART_S
 
     def _send(self, life: _Life, message: Message) -> None:
         self._check_seat(life)
@@ -454,6 +513,9 @@ class RoomAgents:
         life = self._lives.pop(seat, None)
         if life is not None:
             life.cancel()
+        if seat.session.state is SessionState.PRECONNECT:
+            # The turn that opened it is not over.
+            return
         ended = Reason.BYE if reason is Reason.LEFT else reason
         self._services.lifecycle.end_session(seat.session, ended, message)
 

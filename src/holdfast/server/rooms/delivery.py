@@ -1,7 +1,9 @@
 """How players' messages become turns of a room, how refused ones are answered, and how streams begin anew."""
 
-from collections.abc import Callable
+import weakref
+from collections.abc import Callable, Coroutine
 from functools import partial
+from types import CoroutineType
 from typing import Any
 
 from holdfast.core.asks import NO_ASK, answer_to, asked_message, no_answer, unanswerable
@@ -15,7 +17,9 @@ from holdfast.core.rates import Flood, Rates
 from holdfast.core.room import Room, room_handlers
 from holdfast.core.session import Seat, SeatState, Session
 from holdfast.schemas.frames import Data, Latest, sentence
+from holdfast.schemas.recording import CauseKind
 from holdfast.server.rooms.entry import RoomEntry
+from holdfast.server.rooms.recorder import Recorder
 from holdfast.server.rooms.services import RoomServices
 from holdfast.server.rooms.turns import RoomGone, Turns
 
@@ -44,6 +48,9 @@ class Delivery:
         self._turns = turns
         self._failed = failed
         self._now = services.context.clock.now
+        self._is_transactional = room.transactional
+        self.recorder: Recorder | None = None
+        """None in a room that is not recorded."""
         # Of the current turn, if its message had waited.
         self._done: Callable[..., None] = self._applied
         self._done_args: tuple[Any, ...] = ()
@@ -69,6 +76,12 @@ class Delivery:
                 # Other errors are raised by the game's own check of it.
                 run, args = _refuse, (Invalid(str(error)) if isinstance(error, DECODE_ERRORS) else error,)
         done: Callable[..., None] = answered or self._applied
+        if answered is not None and self._is_transactional:
+            # Within the turn, which fails and is undone if the answer cannot be sent.
+            run, args = _answering, (partial(_check_answer, seat.outlet, frame.seq, frame.type), run, args)
+        if self.recorder is not None:
+            kind: CauseKind = "message" if answered is None else "ask"
+            run = self.recorder.of_message(run, kind, seat, frame.type, frame.body, codec)
         if self._trace is not None:
             run, done = self._trace(self._room, seat.member, frame, run=run, done=done)
         outlet = seat.outlet
@@ -84,10 +97,13 @@ class Delivery:
         args = (Throttled("too many messages at once: send fewer, or raise Limits.messages_per_s"),)
         asked = asked_message(frame, seat.session.codec) if frame.type == ASK else None
         done_args = (seat, seat.outlet, frame.seq, (asked or frame).type, 0)
+        run: Callable[..., Any] = _refuse
+        if self.recorder is not None:
+            run = self.recorder.of_message(run, "message", seat, frame.type, frame.body, seat.session.codec)
         if seat.outlet.backlog is not None:
-            self._wait(seat, (_refuse, args, self._applied, done_args))
+            self._wait(seat, (run, args, self._applied, done_args))
         else:
-            self._turns.take(_refuse, args, self._applied, done_args)
+            self._turns.take(run, args, self._applied, done_args)
 
     # Messages that wait for the room, or until their player has read
 
@@ -118,7 +134,7 @@ class Delivery:
     def _next_ended(self, error: Exception | None, result: Any, _seat: Seat, outlet: Outlet) -> None:
         if result is _STALLED:
             return
-        if isinstance(error, RoomGone):
+        if isinstance(error, RoomGone) and not error.was_begun:
             # Its message was never handled; an earlier one may have been.
             if outlet.backlog is not None:
                 _, _, done, done_args = _popped(outlet, outlet.backlog)
@@ -171,9 +187,10 @@ class Delivery:
         if self._turns.is_busy:
             size = len(frame.body) + MESSAGE_OVERHEAD_BYTES
             outlet.latest_waiting_bytes += size
-        self._turns.take(
-            handler.method, (self._room, seat.member, message), self._latest_ended, (seat, outlet, frame.type, size)
-        )
+        run = handler.method
+        if self.recorder is not None:
+            run = self.recorder.of_message(run, "latest", seat, frame.type, frame.body, codec)
+        self._turns.take(run, (self._room, seat.member, message), self._latest_ended, (seat, outlet, frame.type, size))
 
     def ask_native(self, seat: Seat, message: Message, answered: NativeAnswer) -> None:
         """The same for an agent that waits for the answer."""
@@ -192,8 +209,14 @@ class Delivery:
             raise Throttled("the room has too many turns waiting")
         if seat.session.rates is not None and not self._may_send(seat.session, seat.session.rates):
             raise Throttled("this agent sends too many messages at once: raise the messages_per_s of its role")
-        args = (self._room, seat.member, message)
-        self._turns.take(handler.method, args, done or self._applied, (seat, seat.outlet, 0, message.wire_name, 0))
+        run: Callable[..., Any] = handler.method
+        args: tuple[Any, ...] = (self._room, seat.member, message)
+        if done is not None and self._is_transactional:
+            run, args = _answering, (partial(_check_native, message.wire_name), run, args)
+        if self.recorder is not None:
+            kind: CauseKind = "message" if done is None else "ask"
+            run = self.recorder.of_message(run, kind, seat, message.wire_name, message, None)
+        self._turns.take(run, args, done or self._applied, (seat, seat.outlet, 0, message.wire_name, 0))
 
     def _may_send(self, session: Session, rates: Rates) -> bool:
         """Whether an agent with special limits may send a message now: agents have no others."""
@@ -277,6 +300,36 @@ def _refuse(error: Exception) -> None:
     raise error
 
 
+def _answering(check: Callable[[Any], None], run: Callable[..., Any], args: tuple[Any, ...]) -> Any:
+    """The turn of an ask in a transactional room: it fails if the answer cannot be sent."""
+    result = run(*args)
+    if type(result) is CoroutineType:
+        around = _answering_later(check, result)
+        # If this is never awaited, neither is the game's coroutine: close it, so that Python does not warn.
+        weakref.finalize(around, result.close)
+        return around
+    check(result)
+    return result
+
+
+async def _answering_later(check: Callable[[Any], None], work: Coroutine[Any, Any, Any]) -> Any:
+    result = await work
+    check(result)
+    return result
+
+
+def _check_answer(outlet: Outlet, seq: int, name: str, result: Any) -> None:
+    try:
+        outlet.prepare(answer_to(seq, name, result), {})
+    except Exception as failure:
+        raise unanswerable(name, failure) from failure
+
+
+def _check_native(name: str, result: Any) -> None:
+    if result is not None and not isinstance(result, Message):
+        raise no_answer(name, result)
+
+
 def _popped(outlet: Outlet, backlog: Backlog) -> Waiting:
     message = backlog.messages.popleft()
     if not backlog.messages:
@@ -319,7 +372,7 @@ class Resyncs:
         self._turns.take(self._resync, (seat,), self._resynced, (seat,))
 
     def end(self, seat: Seat) -> None:
-        """The seat is gone: no state follows."""
+        """The seat is gone, and the game speaks to it for the last time: no state follows."""
         self.unmute(seat)
         self.waiting.pop(seat, None)
 
@@ -336,6 +389,9 @@ class Resyncs:
         return self._room.on_resync(seat.member)
 
     def _resynced(self, error: Exception | None, _: Any, seat: Seat) -> None:
+        if isinstance(error, RoomGone):
+            # Mute until its `end`.
+            return
         if error is not None:
             self._failed(error, "on_resync", seat.player_id)
         # An update of the room itself may be among the messages that were not kept.

@@ -11,13 +11,14 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from functools import partial
 from random import Random
-from typing import Any
+from typing import Any, Protocol
 
 import msgspec
 from msgspec import Raw
 
 from holdfast.core.errors import Throttled
 from holdfast.core.room import Room, player_data_type
+from holdfast.core.room_context import RoomContext
 from holdfast.core.session import Player, seat_of
 from holdfast.logs import get_logger
 from holdfast.schemas.room import EffectRecord
@@ -44,6 +45,17 @@ class Effect:
 Carry = Callable[[Effect], Awaitable[None]]
 Failure = Callable[[Exception, str, str], None]
 Save = Callable[[], Coroutine[Any, Any, None]]
+
+
+class KeptRoom(Protocol):
+    """How a room is kept: `Persistence`."""
+
+    @property
+    def effects_waiting(self) -> int:
+        """How many effects wait for the next commit."""
+
+    def effect(self, record: EffectRecord, follow: Callable[..., None], /) -> None:
+        """Carry out an effect once the current turn is over, and saved where the room is."""
 
 
 class Outbox:
@@ -161,6 +173,28 @@ def effect_record(name: str, payload: Any, room_id: str) -> EffectRecord:
     return EffectRecord(name, room_id, Raw(encoded))
 
 
+class RoomEffects:
+    """The effects of one room."""
+
+    def __init__(
+        self, context: RoomContext, outbox: Outbox, persistence: KeptRoom, follow: Callable[..., None]
+    ) -> None:
+        self._context = context
+        self._outbox = outbox
+        self._persistence = persistence
+        self._follow = follow
+
+    def want(self, name: str, payload: Any) -> None:
+        """Carry out an effect once the turn is over, and saved where the room is."""
+        turn, room_id = self._context.transaction, self._context.room_id
+        held = turn.marks.get(self._outbox, 0) if turn is not None else 0
+        self._outbox.check(name, room_id, self._persistence.effects_waiting + held)
+        record = effect_record(name, payload, room_id)
+        if turn is not None:
+            turn.mark(self._outbox)
+        self._context.later(self._persistence.effect, record, self._follow)
+
+
 # Saves of players' data
 
 
@@ -201,9 +235,18 @@ class RoomSaves:
     data, beside the room's turns.
     """
 
-    def __init__(self, room: Room[Any], saves: PlayerSaves, *, timeout_s: float, failed: Failure) -> None:
+    def __init__(
+        self,
+        room: Room[Any],
+        saves: PlayerSaves,
+        *,
+        take_turn: Callable[[Callable[[], None]], None],
+        timeout_s: float,
+        failed: Failure,
+    ) -> None:
         self._room = room
         self._saves = saves
+        self._take_turn = take_turn
         self._timeout_s = timeout_s
         self._failed = failed
         self._is_wanted = type(room).save is not Room.save
@@ -212,16 +255,23 @@ class RoomSaves:
     def start(self) -> None:
         """Save everybody at the room's rate from now on."""
         if self._is_wanted and self._room.save_s > 0:
-            self._timer = self._saves.loop.call_later(self._room.save_s, self._save_all)
+            self._timer = self._saves.loop.call_later(self._room.save_s, self._due)
 
     def stop(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
 
+    def _due(self) -> None:
+        self.start()
+        if self._room.transactional:
+            # Not in the middle of a turn, which may still fail.
+            self._take_turn(self._save_all)
+        else:
+            self._save_all()
+
     def _save_all(self) -> None:
         for player in self._room.players:
             self.save(player)
-        self.start()
 
     def save(self, player: Player[Any]) -> None:
         # A room's own agents have no account.

@@ -99,6 +99,11 @@ class RoomEntry:
                 self._properties = {}
         return self._properties
 
+    def undone(self) -> None:
+        """The room has the properties and the version of before a turn."""
+        self._checked_version = 0
+        self._told_version = min(self._told_version, self._context.listing.version)
+
     # How it is changed
 
     def apply(self, request: Update, password: PasswordHash | None = None) -> None:
@@ -147,10 +152,10 @@ class RoomEntry:
         context = self._context
         if player is not None and not self._is_here(player):
             raise NotFound(f"player {player.id} has no seat in the room, and cannot be its host")
-        old, context.host = context.host, player
+        old = context.host
+        context.set("host", player)
         if player is not old:
-            context.listing.version += 1
-            context.listed()
+            context.entry_changed()
             self._tell_host(old)
 
     def _is_here(self, player: Player[Any]) -> bool:
@@ -161,10 +166,11 @@ class RoomEntry:
         context = self._context
         player_id, player_name = (context.host.id, seat_of(context.host).name) if context.host is not None else ("", "")
         if player_id == context.successor:
-            context.successor = ""
+            context.set("successor", "")
         self._room.broadcast(HostChanged(player_id))
-        self._publish(events.RoomHostChanged(room=context.room_id, player=player_id, player_name=player_name))
-        context.commands.follow(self._room.on_host_changed, old, context.host)
+        event = events.RoomHostChanged(room=context.room_id, player=player_id, player_name=player_name)
+        context.later(self._publish, event)
+        context.later(context.commands.follow, self._room.on_host_changed, old, context.host)
 
     def check_host(self) -> None:
         """Elect a host if the room has none, or its host has left for good. A room that ends has none."""

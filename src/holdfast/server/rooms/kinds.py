@@ -10,6 +10,9 @@ from holdfast.core.messages import Message
 from holdfast.core.room import CHOICES, Room, player_data_type
 from holdfast.core.saved_types import check_readable, check_savable
 from holdfast.schemas.frames import NAME_CHARS_MAX
+from holdfast.server.rooms.shared_plan import plan_of
+from holdfast.server.rooms.transactions import check_undoable
+from holdfast.state import Unshareable
 
 # The least value of each setting that is a number.
 _LEAST = {
@@ -18,17 +21,21 @@ _LEAST = {
     "grace_s": 0,
     "empty_ttl_s": 0,
     "tick_hz": 0,
+    "sync_hz": 0,
+    "record_s": 0,
     "checkpoint_s": 0.05,
     "save_s": 0,
     "reservation_s": 1,
     "waiting_max": 0,
 }
 _WHOLE = {"max_players", "max_spectators", "waiting_max"}
+_SHARED = {"state", "players"}
 _TYPES: dict[str, tuple[type, str]] = {
     "create_role": (str, 'the name of a role, or ""'),
     "join_role": (str, 'the name of a role, or ""'),
     "keep_after_end": (bool, "True or False"),
     "keep_before_start": (bool, "True or False"),
+    "transactional": (bool, "True or False"),
     "unique_names": (bool, "True or False"),
 }
 
@@ -53,6 +60,12 @@ def check_room_type(room_type: type[Room[Any]], *, has_store: bool) -> None:
                 'Server(store="sqlite:game.db") or holdfast serve --store sqlite:game.db'
             )
         check_savable(room_type)
+    if room_type.transactional:
+        check_undoable(room_type)
+    try:
+        plan_of(room_type)
+    except Unshareable as error:
+        raise ValueError(f"{name} cannot share what it names in `shares`: {error}") from None
     try:
         player_data_type(room_type)()
     except TypeError as error:
@@ -67,6 +80,9 @@ def _invalid(room_type: type[Room[Any]]) -> Iterator[tuple[str, str]]:
         yield "kind", f"text of 1 to {NAME_CHARS_MAX} characters"
     if sends is not None and not all(isinstance(each, type) and issubclass(each, Message) for each in sends):
         yield "sends", "a list of Message classes, as in [Moved, Said]"
+    shares = room_type.shares
+    if isinstance(shares, str) or not set(shares) <= _SHARED or len(set(shares)) < len(shares):
+        yield "shares", 'a list of "state", "players" or both'
     if options is not None and not _is_options_type(options):
         yield "join_options", "a msgspec.Struct class with field names, as in join_options = Loadout"
     for setting, choices in CHOICES.items():

@@ -2,13 +2,13 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 from holdfast.core.channel import Channel
 from holdfast.core.codec import MSGPACK, Codec
 from holdfast.core.errors import Invalid
 from holdfast.core.messages import Message
-from holdfast.core.outlet import Backlog
+from holdfast.core.outlet import Backlog, Outlet
 from holdfast.core.records import channel_record
 from holdfast.core.room import Room
 from holdfast.core.session import Session
@@ -43,6 +43,29 @@ def open_channel(session: Session, purpose: Purpose, room: Room[Any]) -> Channel
     return channel
 
 
+class HeldMessages(Protocol):
+    """What a turn says to one client, until it ends."""
+
+    @property
+    def is_following(self) -> bool:
+        """Whether the client has a copy of what the room shares."""
+
+    def hold(self, name: str, body: bytes) -> bool:
+        """Keep a message until the end of the turn; False if there is no turn, and it is to be written now."""
+
+    def hold_latest(self, name: str, body: bytes, key: str) -> bool:
+        """The same for an unreliable message, if the turn may be undone."""
+
+    def finish(self, farewell: Message) -> bool:
+        """End the stream with this message when the turn ends; False if there is no turn, and it is to end now."""
+
+    def restart(self) -> None:
+        """The stream begins anew."""
+
+    def part(self, *, is_lost: bool = False) -> None:
+        """The stream ends: write what is kept, unless the room `is_lost`."""
+
+
 class ChannelOutlet:
     """The outlet of a client's seat: its session's codec and its channel."""
 
@@ -51,8 +74,10 @@ class ChannelOutlet:
         "_options",
         "_session",
         "backlog",
+        "buffer",
         "channel",
         "latest_waiting_bytes",
+        "recorder",
         "waiting_bytes",
     )
 
@@ -63,6 +88,14 @@ class ChannelOutlet:
         self._codec = session.codec or MSGPACK
         self.waiting_bytes = self.latest_waiting_bytes = 0
         self.backlog: Backlog | None = None
+        self.buffer: HeldMessages | None = None
+        """What waits for the end of the turn; None in a room whose messages leave as they are said."""
+        self.recorder: Callable[[str, bytes, bool], None] | None = None
+        """Called with each message, and whether it is unreliable: None in a room that is not recorded."""
+
+    @property
+    def is_following(self) -> bool:
+        return self.buffer is not None and self.buffer.is_following
 
     @property
     def is_full(self) -> bool:
@@ -76,12 +109,14 @@ class ChannelOutlet:
 
     def mute(self) -> None:
         self.channel.overflowed = True
+        if self.buffer is not None:
+            self.buffer.restart()
 
     def unmute(self) -> None:
         self.channel.overflowed = False
 
     def send(self, message: Message) -> None:
-        self._push(message.wire_name, self._codec.encode(message))
+        self.push(message.wire_name, self._codec.encode(message))
 
     def prepare(self, message: Message, bodies: dict[Codec, bytes]) -> None:
         body = bodies[self._codec] = self._codec.encode(message)
@@ -89,29 +124,50 @@ class ChannelOutlet:
             raise self._too_large(message.wire_name, body)
 
     def send_shared(self, message: Message, bodies: dict[Codec, bytes]) -> None:
-        self._push(message.wire_name, bodies[self._codec])
+        self.push(message.wire_name, bodies[self._codec])
 
     def send_latest(self, message: Message, key: str) -> None:
         body = self._codec.encode(message)
         if len(body) > self._options.body_bytes_max:
             raise self._too_large(message.wire_name, body)
-        self._push_latest(message.wire_name, body, key)
+        self.push_latest(message.wire_name, body, key)
 
     def send_latest_shared(self, message: Message, key: str, bodies: dict[Codec, bytes]) -> None:
-        self._push_latest(message.wire_name, bodies[self._codec], key)
+        self.push_latest(message.wire_name, bodies[self._codec], key)
 
-    def _push_latest(self, name: str, body: bytes, key: str) -> None:
+    def push_latest(self, name: str, body: bytes, key: str) -> None:
+        """Send an encoded unreliable message, if the client is connected."""
+        if self.recorder is not None:
+            self.recorder(name, body, True)
+        if self.buffer is not None and self.buffer.hold_latest(name, body, key):
+            return
         connection = self._session.connection
         if connection is not None and not self.channel.overflowed:
             connection.send_latest(self.channel.number, name, body, key)
 
     def finish(self, farewell: Message) -> None:
-        """Keep the last message until the client has it."""
+        """Keep the last message until the client has it: it comes after what the present turn says."""
+        if self.buffer is not None and self.buffer.finish(farewell):
+            return
+        self.part()
         self.send(farewell)
+        self._finished()
+
+    def _finished(self) -> None:
         self.channel.is_finished = True
+
+    def part(self, *, is_lost: bool = False) -> None:
+        """Nothing more waits for the end of a turn, and nothing more of the room's state is written."""
+        buffer, self.buffer = self.buffer, None
+        if buffer is not None:
+            # What waits was recorded when it was said.
+            recorder, self.recorder = self.recorder, None
+            buffer.part(is_lost=is_lost)
+            self.recorder = recorder
 
     def break_off(self, farewell: Message) -> None:
         """End the stream now, without what waits for a commit: the room is not ours any more."""
+        self.part(is_lost=True)
         self.channel.push(farewell.wire_name, self._codec.encode(farewell))
         self.channel.is_finished = True
         if self._session.connection is not None:
@@ -133,9 +189,14 @@ class ChannelOutlet:
         kept = (channel.number, channel.generation, channel.last_seq, channel.kept)
         return (*kept, channel.applied, channel.is_finished, channel.overflowed)
 
-    def _push(self, name: str, body: bytes) -> None:
+    def push(self, name: str, body: bytes) -> None:
+        """Number an encoded message, and keep it until the client has it."""
         if len(body) > self._options.body_bytes_max:
             raise self._too_large(name, body)
+        if self.recorder is not None:
+            self.recorder(name, body, False)
+        if self.buffer is not None and self.buffer.hold(name, body):
+            return
         channel = self.channel
         if channel.overflowed or channel.is_finished:
             # Nothing more is kept: until the resync, or for good after the farewell.
@@ -158,6 +219,7 @@ class SilentOutlet:
     latest_waiting_bytes = 0
     backlog: Backlog | None = None
     is_full = False
+    is_following = False
 
     def overflow(self) -> None: ...
 
@@ -183,3 +245,26 @@ class SilentOutlet:
 
     def record_version(self) -> tuple[int, ...]:
         return ()
+
+
+class PendingOutlet(SilentOutlet):
+    """The outlet of a seat that the present turn gives: what it sends waits until the client has the seat."""
+
+    def __init__(self, session: Session) -> None:
+        self._codec = session.codec or MSGPACK
+        self._messages: list[tuple[str, bytes]] = []
+        self._latest: dict[tuple[str, str], bytes] = {}
+
+    def send(self, message: Message) -> None:
+        self._messages.append((message.wire_name, self._codec.encode(message)))
+
+    def send_latest(self, message: Message, key: str) -> None:
+        self._latest[message.wire_name, key] = self._codec.encode(message)
+
+    def hand_over(self, outlet: Outlet) -> None:
+        """The client has the seat, with this outlet."""
+        if isinstance(outlet, ChannelOutlet):
+            for name, body in self._messages:
+                outlet.push(name, body)
+            for (name, key), body in self._latest.items():
+                outlet.push_latest(name, body, key)

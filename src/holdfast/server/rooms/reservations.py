@@ -330,7 +330,8 @@ class Reservations:
             raise Throttled(f"the waitlist is full: {room.waiting_max} players are waiting already")
         # Players in one household share an address: as many as the room has seats may wait.
         if self._quota.is_full(address, room.waiting_max, at_least=room.max_players):
-            self._alarms.report("address_share", "refused", player=player_id, address=address)
+            name = self._sessions.name_of(player_id)
+            self._alarms.report("address_share", "refused", player=player_id, player_name=name, address=address)
             raise Throttled("too many players from your address are on this waitlist; try again later")
         self._reserved.check(player_id, 1)
         self._seats.waitlist[player_id] = None

@@ -10,6 +10,7 @@ from functools import partial
 from random import Random
 from typing import Any
 
+from holdfast.core.channel import Channel
 from holdfast.core.errors import AlreadySeated, Duplicate, Failed, NotFound, NotSeated, Refused
 from holdfast.core.join_options import checked_options, unpacked_options
 from holdfast.core.limits import Limits
@@ -18,7 +19,7 @@ from holdfast.core.messages import PlayerData, RoomUpdated, SeatLeft
 from holdfast.core.outlet import Outlet
 from holdfast.core.reasons import Reason
 from holdfast.core.room import Room, player_data_type
-from holdfast.core.room_context import RoomCommands, RoomContext, Timer
+from holdfast.core.room_context import RoomCommands, RoomContext
 from holdfast.core.room_listing import RoomStatus, RoomStep, check_request
 from holdfast.core.session import (
     Player,
@@ -38,18 +39,23 @@ from holdfast.schemas.player import SeatRecord, WaitInfo
 from holdfast.schemas.requests import Update
 from holdfast.schemas.room import PasswordHash
 from holdfast.server.rooms import seat_events
-from holdfast.server.rooms.agents import AgentSeating, Brain, RoomAgents
+from holdfast.server.rooms.agents import AgentSeating, Brain, Inbox, RoomAgents
 from holdfast.server.rooms.approval import approve
 from holdfast.server.rooms.delivery import Delivery, Resyncs
-from holdfast.server.rooms.effects import RoomSaves, effect_record
+from holdfast.server.rooms.effects import RoomEffects, RoomSaves
 from holdfast.server.rooms.entry import RoomEntry
-from holdfast.server.rooms.outlet import ChannelOutlet, SilentOutlet, open_channel
+from holdfast.server.rooms.outlet import ChannelOutlet, PendingOutlet, SilentOutlet, open_channel
 from holdfast.server.rooms.persistence import Persistence
+from holdfast.server.rooms.recorder import kept_arguments, new_recorder
 from holdfast.server.rooms.reservations import Reservations
 from holdfast.server.rooms.services import RoomServices
+from holdfast.server.rooms.shared_plan import plan_of
+from holdfast.server.rooms.sharing import Sharing
 from holdfast.server.rooms.spectators import Spectators
 from holdfast.server.rooms.timers import EmptyTimer, RoomTimers
-from holdfast.server.rooms.turns import RoomGone
+from holdfast.server.rooms.transactions import Transactions
+from holdfast.server.rooms.turn_buffer import TurnBuffer
+from holdfast.server.rooms.turns import RoomGone, nothing
 
 OutletOf = Callable[[Session], Outlet]
 
@@ -105,10 +111,16 @@ class RoomRunner:
         self.seat_changed = partial(listeners.seat_changed, self)
         self.room: Room[Any] = room_type(context)
         # One bound method for all that use it: every object of a room costs time in each garbage collection.
-        failed, end = self.failed, self.end
+        failed, end, saved = self.failed, self.end, kept_arguments(room_type, persistence)
         self.delivery = Delivery(self.room, services, self.turns, failed)
-        self.timers = RoomTimers(self.room, services, self.turns, failed)
-        self._saves = RoomSaves(self.room, services.player_saves, timeout_s=self.limits.effect_s, failed=failed)
+        self.timers = RoomTimers(self.room, context, services, self.turns, saved=saved, failed=failed)
+        self._saves = RoomSaves(
+            self.room,
+            services.player_saves,
+            take_turn=self._take_turn,
+            timeout_s=self.limits.effect_s,
+            failed=failed,
+        )
         self._handle: RoomHandle | None = None
         self._agents: RoomAgents | None = None
         self.was_joined = False
@@ -132,7 +144,23 @@ class RoomRunner:
             take_turn=self._take_turn,
         )
         self.resyncs = Resyncs(self.room, self.turns, failed, self.entry)
+        self.sharing: Sharing | None = None
+        self._turn_buffer: TurnBuffer | None = None
+        self._transactions: Transactions | None = None
+        plan = plan_of(room_type)
+        if plan is not None or self.room.transactional:
+            self._turn_buffer = TurnBuffer(self.turns, context)
+            self.turns.turn_over = self._turn_buffer.write
+        if self._turn_buffer is not None and self.room.transactional:
+            self.turns.undo = self._transactions = Transactions(
+                self.room, context, self._turn_buffer, undone=self._undone, failed=failed
+            )
+        if self._turn_buffer is not None and plan is not None:
+            self.sharing = Sharing(self.room, plan, context, services.context, self._turn_buffer, failed)
+            self.turns.turn_over = self.sharing.turn_over
         self._spectators: Spectators | None = None
+        self.recorder = new_recorder(self.room, context, services.context, self.timers, services.recordings)
+        self.turns.recorder = self.delivery.recorder = self.recorder
 
     @property
     def spectators(self) -> Spectators:
@@ -145,20 +173,23 @@ class RoomRunner:
                 turns=self.turns,
                 resyncs=self.resyncs,
                 persistence=self.persistence,
+                new_outlet=self._new_outlet,
+                has_read=self.has_read,
                 failed=self.failed,
                 call=self.call,
             )
+            self._spectators.delivery.recorder = self.recorder
         return self._spectators
 
     def _make_commands(self) -> RoomCommands:
         return RoomCommands(
             follow=self.follow,
             free=self.free,
-            set_timer=self.set_timer,
+            set_timer=self.timers.set,
             timer_named=self.timers.named,
             now=self._now,
             spawn=self.timers.spawn,
-            effect=self.effect,
+            effect=RoomEffects(self.context, self._services.outbox, self.persistence, self.turns.follow).want,
             started=self.started,
             close=partial(self.end, "closed"),
             update=self.update,
@@ -194,11 +225,12 @@ class RoomRunner:
             deliver=delivery.deliver,
             refuse=delivery.refuse,
             deliver_latest=delivery.deliver_latest,
-            has_read=delivery.has_read,
+            has_read=self.has_read,
             dropped=self.dropped,
             returned=self.returned,
             leave=self.leave,
             free=self.free,
+            later=self.context.later,
         )
 
     # Life
@@ -289,6 +321,8 @@ class RoomRunner:
         self._saves.stop()
         self.timers.stop()
         self._empty_timer.stop()
+        if self.sharing is not None:
+            self.sharing.stop()
 
     # Turns
 
@@ -310,6 +344,11 @@ class RoomRunner:
     def _take_turn(self, hook: Callable[..., Any]) -> None:
         self.turns.take(hook, (), self._hook_ended, (hook.__name__,))
 
+    def _undone(self) -> None:
+        """A turn has failed and is undone; others may have come and gone meanwhile."""
+        self.entry.undone()
+        self.entry.check_host()
+
     # Taking a seat
 
     async def join(self, session: Session, outlet_of: OutletOf, options: Any = None) -> Seat:
@@ -319,6 +358,11 @@ class RoomRunner:
         return seat
 
     async def _join(self, session: Session, outlet_of: OutletOf, options: Any) -> Seat:
+        place = session.place
+        if place is not None and place.room.id == self.room.id:
+            # With the seat the place is freed: what they have sent as a spectator is handled first.
+            self.spectators.delivery.let_finish(place)
+            await self.call(nothing)
         existing = self.seats.of(session.player_id)
         if existing is not None and existing.agent:
             raise Duplicate(f"the room has an agent {existing.agent!r} of its own")
@@ -392,6 +436,8 @@ class RoomRunner:
         seat.options = checked_options(type(self.room), options, self.limits.options_bytes_max)
         seat.was_reserved = self.seats.use(seat.player_id)
         self.seats.add(seat)
+        if self._transactions is not None:
+            self._transactions.seat_given(seat)
         self.check_empty()
         return seat
 
@@ -408,6 +454,9 @@ class RoomRunner:
     def _joined(self, seat: Seat) -> Any:
         if not self._heard_of(seat):
             raise NotSeated("the seat was freed before the room heard of it; join again")
+        if (turn := self.context.transaction) is not None:
+            # If `on_join` fails, the room has not heard of them: there is no `on_leave`.
+            turn.undo(setattr, seat, "is_joining", True)
         return self.room.on_join(seat.player)
 
     def _heard_of(self, seat: Seat) -> bool:
@@ -427,11 +476,23 @@ class RoomRunner:
     def _open_outlet(self, session: Session) -> ChannelOutlet:
         if session.connection is not None:
             session.connection.seated()
-        return self.persistence.outlet_of(session, open_channel(session, "seat", self.room))
+        return self._new_outlet(session, open_channel(session, "seat", self.room))
+
+    def _new_outlet(self, session: Session, channel: Channel) -> ChannelOutlet:
+        outlet = self.persistence.outlet_of(session, channel)
+        if self._turn_buffer is not None:
+            buffer = self._turn_buffer.add(outlet)
+            if self.sharing is not None:
+                self.sharing.add(buffer, session)
+        if self.recorder is not None:
+            outlet.recorder = self.recorder.listener(session)
+        return outlet
 
     def _give_seat(self, seat: Seat, session: Session, outlet_of: OutletOf) -> None:
         seat.session = session
         seat.outlet = outlet_of(session)
+        if isinstance(seat.outlet, Inbox) and self.room.transactional:
+            seat.outlet.room = self.context
         session.seat = seat
         session.renew_grace(self._services.grace_s)
         self._services.lifecycle.moved(session)
@@ -450,34 +511,61 @@ class RoomRunner:
             raise Interrupted
         return await self.spectators.add(session)
 
-    def promote(self, spectator: Spectator) -> Player[Any]:
+    def promote(self, spectator: Spectator, options: Any) -> Player[Any]:
         """Give a spectator a seat, as if they had joined; the game has decided it, so `admit` is not asked."""
         place = seat_of(spectator)
         session = place.session
         if self.is_closing:
             raise NotFound("the room is closing")
-        if place.room is not self.spectators.handle or place.state is SeatState.FREED:
+        # Those whose session has ended are leaving: their place is freed in a turn of its own.
+        is_gone = place.state is SeatState.FREED or session.state is SessionState.ENDED
+        if is_gone or place.room is not self.spectators.handle:
             raise NotFound(f"{spectator.id} does not watch this room any more")
         if session.seat is not None:
             raise AlreadySeated(f"{spectator.id} has a seat in room {session.seat.room.id}")
         check_seat(self.room, session.player_id)
-        seat = self._new_seat(session, None)
+        seat = self._new_seat(session, options)
+        if (turn := self.context.transaction) is not None:
+            seat.outlet = PendingOutlet(session)
+            turn.undo(self._take_back, seat)
+        self.context.later(self._promote, seat, place)
+        return seat.player
+
+    def _promote(self, seat: Seat, place: Seat) -> None:
+        session, said = seat.session, getattr(seat, "outlet", None)
+        if session.state is SessionState.ENDED or session.seat is not None or place.state is SeatState.FREED:
+            # They left while the turn went on.
+            self._take_back(seat)
+        if seat.state is SeatState.FREED:
+            return
         self.was_joined = True
-        self.persistence.promoted(session)
-        self._take_seat(seat, session, self._open_outlet)
+        if session.codec is not None:
+            self.persistence.promoted(session)
+            self._take_seat(seat, session, self._open_outlet)
+        else:
+            # Their session was lost in a crash: the seat is held for the next one, which takes it over.
+            self._take_seat(seat, session, self._restored_outlet)
         self.reservations.leave_waitlist(seat.player_id)
         # No request of theirs is answered with it.
         seat.outlet.send(RoomUpdated(self.entry.info(sees_code=True)))
+        if isinstance(said, PendingOutlet):
+            said.hand_over(seat.outlet)
         if session.connection is None:
             # Held as the place was: they hear of the seat when they are back.
             seat.happened(SeatStep.DROPPED)
             self.seat_changed(seat.player_id, seat.state)
         self.turns.follow(self._joined, (seat,), self._promoted, (seat,))
         self.follow(self.entry.check_host)
-        return seat.player
+
+    def _take_back(self, seat: Seat) -> None:
+        """The turn that gave this seat is undone."""
+        if seat.state is SeatState.RESERVED:
+            seat.happened(SeatStep.FREED)
+            self.seats.forget(seat)
+            self.check_empty()
 
     def _promoted(self, error: Exception | None, _: Any, seat: Seat) -> None:
-        if error is not None and seat.state is not SeatState.FREED:
+        if error is not None and not isinstance(error, RoomGone) and seat.state is not SeatState.FREED:
             refusal = self._refusal("on_join", (seat,), error)
             self.free(seat, Reason.JOIN_FAILED, str(refusal))
 
@@ -498,7 +586,7 @@ class RoomRunner:
     def _restored_outlet(self, session: Session) -> Outlet:
         if session.channel is None:
             return SilentOutlet()
-        return self.persistence.outlet_of(session, session.channel)
+        return self._new_outlet(session, session.channel)
 
     # The same player from another session
 
@@ -541,6 +629,10 @@ class RoomRunner:
         """The seat's session has this name now."""
         old = seat.shown_name or seat.player_id
         self.seats.renamed(seat)
+        if seat.player is self.context.host:
+            # The listing names them.
+            self.context.listing.version += 1
+            self.listed()
         # A room that has not heard of the player knows no other name.
         if seat.player.name != old and not seat.is_joining:
             take(self.room.on_rename, (seat.player, old), self._seat_hook_ended, (seat, "on_rename"))
@@ -572,7 +664,14 @@ class RoomRunner:
         if is_resynced:
             self.resyncs.begin(seat)
         self.turns.take(self.room.on_rejoin, (seat.player,), self._seat_hook_ended, (seat, "on_rejoin"))
-        self.delivery.has_read(seat)
+        self.has_read(seat)
+
+    def has_read(self, seat: Seat) -> None:
+        """The client has acknowledged something: what waited for that continues."""
+        if self.sharing is not None:
+            self.sharing.has_read(seat)
+        delivery = self.delivery if seat.purpose == "seat" else self.spectators.delivery
+        delivery.has_read(seat)
 
     # Giving the seat back
 
@@ -592,7 +691,6 @@ class RoomRunner:
         if self.context.grouping is not None:
             self.context.grouping.leave(seat)
         self.turns.forget(seat)
-        self.resyncs.end(seat)
         self._take_seat_away(seat)
         self.seat_changed(seat.player_id, seat.state)
         self._publish(seat_events.left(seat.session, self.room, reason, message))
@@ -601,10 +699,13 @@ class RoomRunner:
             self.reservations.maker_left(seat.player_id)
         # Before the game hears of it: a player who has left is not the host, not even for the rest of this turn.
         self.entry.check_host()
-        if self._heard_of(seat):
-            self._left(None, None, seat, reason, message)
+        if not self._heard_of(seat):
+            self.turns.follow(self._leaving, (seat, reason), self._left, (seat, reason, message))
+        elif self.context.turn is not None:
+            # What this turn does with the seat may still be undone.
+            self.turns.follow(nothing, (), self._left, (seat, reason, message))
         else:
-            self.turns.follow(self.room.on_leave, (seat.player, reason), self._left, (seat, reason, message))
+            self._left(None, None, seat, reason, message)
         if seat.agent:
             self.agents.left(seat, reason, message)
 
@@ -621,7 +722,13 @@ class RoomRunner:
             # Because of this seat it was not saved; the room that it watches may be.
             session.place.room.keep(session)
 
+    def _leaving(self, seat: Seat, reason: Reason) -> Any:
+        # Not when the seat was freed: a turn that was half done then may still speak to the player.
+        self.resyncs.end(seat)
+        return self.room.on_leave(seat.player, reason)
+
     def _left(self, error: Exception | None, _: Any, seat: Seat, reason: Reason, message: str) -> None:
+        self.resyncs.end(seat)
         self._seat_hook_ended(error, None, seat, "on_leave")
         self._saves.save(seat.player)
         try:
@@ -655,29 +762,12 @@ class RoomRunner:
 
     def update(self, request: Update) -> None:
         check_request(request)
-        self.follow(self.apply_update, request)
+        self.context.later(self.follow, self.apply_update, request)
 
     def apply_update(self, request: Update, password: PasswordHash | None = None) -> None:
         """Change the room's entry; `password` is what is kept of the one in the request."""
         self.entry.apply(request, password)
         self.reservations.offer_seats()
-
-    def set_timer(
-        self, seconds: float, method: Callable[..., Any], args: tuple[Any, ...], name: str, every_s: float
-    ) -> Timer:
-        self.timers.check(name)
-        return self.restore_timer(seconds, method, args, name, every_s)
-
-    def restore_timer(
-        self, seconds: float, method: Callable[..., Any], args: tuple[Any, ...], name: str, every_s: float
-    ) -> Timer:
-        """The same without limits: a timer from the store was within them once."""
-        saved = self.persistence.timer_arguments(method.__name__, args)
-        return self.timers.add(seconds, method, args, saved, name=name, every_s=every_s)
-
-    def effect(self, name: str, payload: Any) -> None:
-        self._services.outbox.check(name, self.room.id, self.persistence.effects_waiting)
-        self.persistence.effect(effect_record(name, payload, self.room.id), self.turns.follow)
 
     # Failures
 

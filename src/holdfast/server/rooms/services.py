@@ -12,6 +12,7 @@ from holdfast.core.errors import Throttled
 from holdfast.observability.metrics import TurnMeter
 from holdfast.server.context import Context
 from holdfast.server.rooms.effects import Outbox, PlayerSaves
+from holdfast.server.rooms.recordings import Recordings
 from holdfast.server.sessions import SessionLifecycle, StoredSessions
 
 Trace = Callable[..., tuple[Callable[..., Any], Callable[..., None]]]
@@ -93,6 +94,7 @@ class RoomServices:
     stored: StoredSessions
     player_saves: PlayerSaves
     outbox: Outbox
+    recordings: Recordings
     reserved: ReservedSeats
     shares: AddressShares
     brains: Brains

@@ -7,6 +7,7 @@ nothing that counts seats counts it. A place is freed at once; the hook that fol
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from holdfast.core.channel import Channel
 from holdfast.core.errors import AlreadySeated, Duplicate, NotAllowed, NotFound, NotSeated, Refused, RoomFull
 from holdfast.core.messages import SeatLeft
 from holdfast.core.outlet import Outlet
@@ -21,7 +22,7 @@ from holdfast.server.rooms.delivery import Failure, Resyncs, SpectatorDelivery
 from holdfast.server.rooms.outlet import ChannelOutlet, SilentOutlet, open_channel
 from holdfast.server.rooms.persistence import Persistence
 from holdfast.server.rooms.services import RoomServices
-from holdfast.server.rooms.turns import Turns
+from holdfast.server.rooms.turns import Turns, nothing
 
 
 class Spectators:
@@ -36,6 +37,8 @@ class Spectators:
         turns: Turns,
         resyncs: Resyncs,
         persistence: Persistence,
+        new_outlet: Callable[[Session, Channel], ChannelOutlet],
+        has_read: Callable[[Seat], None],
         failed: Failure,
         call: Callable[..., Awaitable[Any]],
     ) -> None:
@@ -47,6 +50,8 @@ class Spectators:
         self._turns = turns
         self._resyncs = resyncs
         self._persistence = persistence
+        self._new_outlet = new_outlet
+        self._has_read = has_read
         self._failed = failed
         self._call = call
         self.places = context.places
@@ -60,11 +65,12 @@ class Spectators:
             deliver=self.delivery.deliver,
             refuse=self.delivery.refuse,
             deliver_latest=self.delivery.deliver_latest,
-            has_read=self.delivery.has_read,
+            has_read=has_read,
             dropped=self.dropped,
             returned=self.returned,
             leave=self.leave,
             free=self.free,
+            later=context.later,
         )
 
     # Coming
@@ -78,7 +84,7 @@ class Spectators:
         place.happened(SeatStep.TAKEN)
         self._persistence.spectating(session)
         channel = open_channel(session, "spectator", self._room)
-        self._give(place, self._persistence.outlet_of(session, channel))
+        self._give(place, self._new_outlet(session, channel))
         self._publish(
             SpectatorJoined(
                 session=session.id,
@@ -123,6 +129,9 @@ class Spectators:
         if not place.is_joining:
             raise NotSeated("the place was freed before the room heard of it; watch again")
         place.is_joining = False
+        if (turn := self._context.transaction) is not None:
+            # If `on_spectate` fails, the room has not heard of them: there is no `on_unspectate`.
+            turn.undo(setattr, place, "is_joining", True)
         return self._room.on_spectate(place.spectator)
 
     def restore(self, session: Session, saved: SeatRecord) -> None:
@@ -132,7 +141,7 @@ class Spectators:
         place.shown_name = saved.name
         place.happened(SeatStep.TAKEN)
         place.happened(SeatStep.DROPPED)
-        self._give(place, self._persistence.outlet_of(session, channel) if channel is not None else SilentOutlet())
+        self._give(place, self._new_outlet(session, channel) if channel is not None else SilentOutlet())
 
     def renamed(self, session: Session) -> None:
         """The spectator has another display name."""
@@ -155,7 +164,7 @@ class Spectators:
         place.happened(SeatStep.RETURNED)
         if is_resynced:
             self._resyncs.begin(place)
-        self.delivery.has_read(place)
+        self._has_read(place)
 
     # Going
 
@@ -169,19 +178,21 @@ class Spectators:
         if place.state is SeatState.FREED:
             return
         self._take_away(place, reason, message)
-        if place.is_joining:
-            place.is_joining = False
-            self._left(None, None, place, reason, message)
+        if not place.is_joining:
+            self._turns.follow(self._leaving, (place, reason), self._left, (place, reason, message))
+            return
+        place.is_joining = False
+        if self._context.turn is not None:
+            # What this turn says to them may still be undone.
+            self._turns.follow(nothing, (), self._left, (place, reason, message))
         else:
-            args = (place.spectator, reason)
-            self._turns.follow(self._room.on_unspectate, args, self._left, (place, reason, message))
+            self._left(None, None, place, reason, message)
 
     def _take_away(self, place: Seat, reason: Reason, message: str) -> None:
         session = place.session
         place.happened(SeatStep.FREED)
         self.places.remove(place)
         self._turns.forget(place)
-        self._resyncs.end(place)
         session.place = None
         session.renew_grace(self._services.grace_s)
         self._services.lifecycle.moved(session)
@@ -198,7 +209,12 @@ class Spectators:
             )
         )
 
+    def _leaving(self, place: Seat, reason: Reason) -> Any:
+        self._resyncs.end(place)
+        return self._room.on_unspectate(place.spectator, reason)
+
     def _left(self, error: Exception | None, _: Any, place: Seat, reason: Reason, message: str) -> None:
+        self._resyncs.end(place)
         # The place is an argument for `Turns.forget`, as with seats.
         if error is not None:
             self._failed(error, "on_unspectate", place.player_id)
@@ -209,6 +225,7 @@ class Spectators:
         message = "another server has this room"
         for place in self.places:
             if place.session.state is not SessionState.ENDED:
+                self._resyncs.end(place)
                 if isinstance(place.outlet, ChannelOutlet):
                     place.outlet.break_off(SeatLeft(Reason.MOVED, message))
                 self._take_away(place, Reason.MOVED, message)

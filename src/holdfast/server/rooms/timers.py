@@ -24,8 +24,20 @@ _STAY_S_MIN = 1.0
 class RoomTimers:
     """The tick, timers and tasks of one room."""
 
-    def __init__(self, room: Room[Any], services: RoomServices, turns: Turns, failed: Failure) -> None:
+    def __init__(
+        self,
+        room: Room[Any],
+        context: RoomContext,
+        services: RoomServices,
+        turns: Turns,
+        *,
+        saved: Callable[[str, tuple[Any, ...]], list[tuple[str, Any]]],
+        failed: Failure,
+    ) -> None:
+        """`saved` returns the arguments of a method's call as they are kept; `TypeError` if they cannot be."""
         self._room = room
+        self._context = context
+        self._saved = saved
         self._loop = services.context.clock.loop
         self._now = services.context.clock.now
         self._limits = services.context.limits
@@ -35,10 +47,14 @@ class RoomTimers:
         # In the order they were set.
         self._timers: dict[Timer, asyncio.TimerHandle] = {}
         self._named: dict[str, Timer] = {}
+        # Cancelled by a turn that may be undone: they stay where they are until it has succeeded.
+        self._cancelling: set[Timer] = set()
         self._timers_set = 0
         self._tasks: set[asyncio.Task[None]] = set()
         self._tick_handle: asyncio.TimerHandle | None = None
         self._ticked_at = 0.0
+        self.dt_s = 0.0
+        """The time between the last two ticks."""
         self._tick_waits = False
         self._skipped = 0
         self._may_complain_at = 0.0
@@ -47,7 +63,8 @@ class RoomTimers:
         if self._tick_handle is not None:
             self._tick_handle.cancel()
         for timer in list(self._timers):
-            timer.cancel()
+            timer.is_cancelled = True
+            self._drop(timer)
         for task in self._tasks:
             task.cancel()
 
@@ -91,8 +108,8 @@ class RoomTimers:
 
     def _run_tick(self) -> Any:
         now = self._now()
-        dt_s, self._ticked_at = now - self._ticked_at, now
-        return self._room.on_tick(dt_s)
+        self.dt_s, self._ticked_at = now - self._ticked_at, now
+        return self._room.on_tick(self.dt_s)
 
     def _tick_ended(self, error: Exception | None, _: Any) -> None:
         self._tick_waits = False
@@ -107,21 +124,23 @@ class RoomTimers:
             raise TypeError(f"timers are named by text; got {name!r}")
         if (size := len(name.encode())) > (most := self._limits.timer_name_bytes_max):
             raise ValueError(f"a timer's name of {size} bytes is too long: Limits.timer_name_bytes_max is {most}")
-        if name not in self._named and len(self._timers) >= self._limits.timers_max:
-            raise Throttled(f"this room has {len(self._timers)} timers pending; cancel some or raise Limits.timers_max")
+        pending = len(self._timers) - len(self._cancelling)
+        if name not in self._named and pending >= self._limits.timers_max:
+            raise Throttled(f"this room has {pending} timers pending; cancel some or raise Limits.timers_max")
 
-    def add(
-        self,
-        seconds: float,
-        method: Callable[..., Any],
-        args: tuple[Any, ...],
-        saved: list[tuple[str, Any]],
-        *,
-        name: str = "",
-        every_s: float = 0.0,
+    def set(
+        self, seconds: float, method: Callable[..., Any], args: tuple[Any, ...], name: str, every_s: float
     ) -> Timer:
-        """Call a method later, as a turn, and then every `every_s` unless that is 0; `saved` is what is kept of its
-        arguments. A timer of the same name is cancelled."""
+        """Call a method later, as a turn, and then every `every_s` unless that is 0. A timer of the same name is
+        cancelled."""
+        self.check(name)
+        return self.restore(seconds, method, args, name, every_s)
+
+    def restore(
+        self, seconds: float, method: Callable[..., Any], args: tuple[Any, ...], name: str, every_s: float
+    ) -> Timer:
+        """The same without limits: a timer from the store was within them once."""
+        saved = self._saved(method.__name__, args)
         if (former := self._named.get(name)) is not None:
             former.cancel()
         self._timers_set += 1
@@ -131,7 +150,15 @@ class RoomTimers:
         if name:
             self._named[name] = timer
         self._wait(timer, method, args)
+        if (turn := self._context.transaction) is not None:
+            turn.undo(self._unset, timer)
         return timer
+
+    def _unset(self, timer: Timer) -> None:
+        """The turn that set it is undone."""
+        timer.is_cancelled = True
+        self._drop(timer)
+        self._timers_set = timer.number - 1
 
     def _wait(self, timer: Timer, method: Callable[..., Any], args: tuple[Any, ...]) -> None:
         self._timers[timer] = self._loop.call_at(
@@ -150,6 +177,26 @@ class RoomTimers:
         return method(*args)
 
     def _cancelled(self, timer: Timer) -> None:
+        turn = self._context.transaction
+        if turn is None:
+            self._drop(timer)
+        elif timer in self._timers and timer not in self._cancelling:
+            self._cancelling.add(timer)
+            is_named = self._named.get(timer.name) is timer
+            if is_named:
+                del self._named[timer.name]
+            turn.undo(self._revive, timer, is_named)
+            turn.hold(self._drop, timer)
+
+    def _revive(self, timer: Timer, is_named: bool) -> None:
+        """The turn that cancelled it is undone."""
+        timer.is_cancelled = False
+        self._cancelling.discard(timer)
+        if is_named:
+            self._named[timer.name] = timer
+
+    def _drop(self, timer: Timer) -> None:
+        self._cancelling.discard(timer)
         if (handle := self._forget(timer)) is not None:
             handle.cancel()
 
@@ -171,9 +218,20 @@ class RoomTimers:
 
     def spawn(self, work: Coroutine[Any, Any, Any], then: Callable[[Any], Any] | None) -> None:
         """Run a coroutine beside the room; its result comes back as a turn of `then`."""
-        if len(self._tasks) >= self._limits.spawned_max:
+        turn = self._context.transaction
+        running = len(self._tasks) + (turn.marks.get(self.spawn, 0) if turn is not None else 0)
+        if running >= self._limits.spawned_max:
             work.close()
-            raise Throttled(f"this room has {len(self._tasks)} tasks running; raise Limits.spawned_max or spawn fewer")
+            raise Throttled(f"this room has {running} tasks running; raise Limits.spawned_max or spawn fewer")
+        if turn is None:
+            self._begin(work, then)
+        else:
+            turn.mark(self.spawn)
+            # It never begins: without this, Python would warn that it was never awaited.
+            turn.undo(work.close)
+            turn.hold(self._begin, work, then)
+
+    def _begin(self, work: Coroutine[Any, Any, Any], then: Callable[[Any], Any] | None) -> None:
         task = self._loop.create_task(self._work(work, then))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)

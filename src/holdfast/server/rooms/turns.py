@@ -7,16 +7,48 @@ import asyncio
 from collections import deque
 from collections.abc import Callable, Coroutine
 from types import CoroutineType
-from typing import Any
+from typing import Any, Protocol
 
 from holdfast.observability.metrics import TurnMeter
 
 Done = Callable[..., None]
+
+
+class Undo(Protocol):
+    """Undoes the turns of a room that fail."""
+
+    def begin(self) -> Any:
+        """A turn begins; the code that runs from now on is part of it, until `left`, which is given the result."""
+
+    def left(self, token: Any) -> None:
+        """What runs from now on is not part of the turn; a task that it began still is."""
+
+    def end(self, error: BaseException | None) -> None:
+        """The turn is over, with this error: undo it, or do what waited for its success."""
+
+
 Turn = tuple[Callable[..., Any], tuple[Any, ...], Done | None, tuple[Any, ...]]
 
 
+class TurnObserver(Protocol):
+    """Is told of the turns of a room that is recorded."""
+
+    def begin(self, run: Callable[..., Any], args: tuple[Any, ...]) -> None:
+        """A turn begins."""
+
+    def end(self, error: Exception | None) -> None:
+        """It is over, and its `done` was called."""
+
+    def undo(self) -> None:
+        """It has failed, and what it has said was taken back."""
+
+
 class RoomGone(Exception):
-    """The turn will never be taken. Only those who wait for it are told."""
+    """The turn will never be taken, or was cut off. Only those who wait for it are told."""
+
+    def __init__(self, *, was_begun: bool = False) -> None:
+        super().__init__()
+        self.was_begun = was_begun
 
 
 class Turns:
@@ -26,14 +58,26 @@ class Turns:
         self._loop = loop
         self._meter = meter
         self._turn_s = turn_s
+        self.undo: Undo | None = None
+        """Of a transactional room."""
         self.turn_ended: Callable[[], None] | None = None
         """Called at the end of every turn, before its `done`."""
+        self.turn_over: Callable[[], None] | None = None
+        """Called after the `done` of every turn."""
+        self.stopped: Callable[[], None] | None = None
+        """Called when the turn that runs has been cut off, and none will follow."""
+        self.recorder: TurnObserver | None = None
+        """Is told of every turn: None in a room that is not recorded."""
         self.is_busy = False
-        """Whether a turn is being taken."""
+        """Whether a turn is being taken, or none may be."""
+        self.in_turn = False
+        """Whether a turn is being taken; what it has set off is not part of it."""
         self._next: deque[Turn] = deque()
         self._waiting: deque[Turn] = deque()
         self._task: asyncio.Task[None] | None = None
         self._work: CoroutineType[Any, Any, Any] | None = None
+        # Who waits for the task.
+        self._done: tuple[Done | None, tuple[Any, ...]] = (None, ())
         self._is_draining = False
         self._is_frozen = False
         self._is_stopped = False
@@ -48,13 +92,17 @@ class Turns:
         if self.is_busy:
             self._wait((run, args, done, done_args))
             return
-        self.is_busy = True
+        self.is_busy = self.in_turn = True
         meter = self._meter
         meter.countdown -= 1
         if not meter.countdown:
             done, done_args = meter.timed(done, done_args)
+        if self.recorder is not None:
+            self.recorder.begin(run, args)
         error: Exception | None = None
         result: Any = None
+        undo = self.undo
+        token = undo.begin() if undo is not None else None
         try:
             result = run(*args)
         except Exception as raised:  # noqa: BLE001 - whatever a game raises is contained in its turn
@@ -63,10 +111,16 @@ class Turns:
             error = _of_something_else(cancelled)
         if type(result) is CoroutineType:
             self._work = result
+            self._done = (done, done_args)
             self._task = self._loop.create_task(self._await(result, done, done_args))
             # Cancelled before it began, it would complain that it was never awaited.
             self._task.add_done_callback(lambda _: result.close())
+            if undo is not None:
+                # The task has the context of the turn.
+                undo.left(token)
         else:
+            if undo is not None:
+                undo.left(token)
             self._end(error, result, done, done_args)
 
     async def call(
@@ -120,16 +174,25 @@ class Turns:
     def stop(self) -> None:
         """The room has ended: cancel the turn that runs, and refuse those that wait or still come."""
         self.is_busy = self._is_stopped = True
+        refused = [*self._next, *self._waiting]
+        self._next.clear()
+        self._waiting.clear()
         if self._task is not None and self._work is not None:
+            self.in_turn = False
             self._task.cancel()
             # Cancelled before it began, it would complain that it was never awaited.
             work = self._work
             self._task.add_done_callback(lambda _: work.close())
-        refused = [*self._next, *self._waiting]
-        self._next.clear()
-        self._waiting.clear()
+            if self.undo is not None:
+                self.undo.end(RoomGone(was_begun=True))
+            # Not when it has ended: nobody waits for code that takes its time to be cancelled.
+            done, done_args = self._done
+            if done is not None:
+                done(RoomGone(was_begun=True), None, *done_args)
         for turn in refused:
             self._wait(turn)
+        if self.stopped is not None:
+            self.stopped()
 
     def _wait(self, turn: Turn) -> None:
         if not self._is_stopped:
@@ -140,6 +203,8 @@ class Turns:
             done(RoomGone(), None, *done_args)
 
     def _end(self, error: Exception | None, result: Any, done: Done | None, done_args: tuple[Any, ...]) -> None:
+        if self.undo is not None:
+            self.undo.end(error)
         if self.turn_ended is not None:
             self.turn_ended()
         try:
@@ -147,6 +212,11 @@ class Turns:
                 done(error, result, *done_args)
         finally:
             # Even if `done` raises, which is our bug: it must not stop the room for ever.
+            if self.recorder is not None:
+                self.recorder.end(error)
+            self.in_turn = False
+            if self.turn_over is not None:
+                self.turn_over()
             self.is_busy = self._is_stopped or self._is_frozen
             if self._next or self._waiting:
                 self._drain()
@@ -164,7 +234,8 @@ class Turns:
         except Exception as raised:  # noqa: BLE001 - whatever a game raises is contained in its turn
             error = raised
         self._task = None
-        self._end(error, result, done, done_args)
+        if not self._is_stopped:
+            self._end(error, result, done, done_args)
 
     def _drain(self) -> None:
         if self._is_draining:
@@ -177,6 +248,10 @@ class Turns:
                 self.take(*(self._next or self._waiting).popleft())
         finally:
             self._is_draining = False
+
+
+def nothing() -> None:
+    """A turn in which nothing happens: those before it are over."""
 
 
 def _of_something_else(cancelled: asyncio.CancelledError) -> Exception:

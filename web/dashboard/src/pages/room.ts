@@ -16,6 +16,7 @@ import { attempt, confirm, field, reasonOf, showProblem } from "../ui/dialog";
 import { every, fill, h, part } from "../ui/dom";
 import { date, milliseconds, span } from "../ui/format";
 import { badge, card, facts, heading, id, loading, nothing, playerLink, sessionLink, table } from "../ui/parts";
+import { RecordingCard } from "../ui/recording";
 import { Traffic } from "../ui/traffic";
 import { Tree } from "../ui/tree";
 
@@ -33,14 +34,16 @@ export const room: Page = (root, room_id) => {
   const spectators = card("Spectators", watching);
   spectators.hidden = true;
   const tree = new Tree();
+  const seen = h("p", { class: "faint" });
   const problem = h("p", { class: "problem" });
+  const recording = new RecordingCard(room_id);
   const traffic = new Traffic(path`/v1/rooms/${room_id}/messages`);
   root.append(
     heading(["Room ", title], actions),
     h(
       "div",
       { class: "columns" },
-      h("div", null, card("About", about), card("State, live", problem, tree.element)),
+      h("div", null, card("About", about), card("State, live", seen, problem, tree.element), recording.element),
       h("div", null, card("Seats", seats), spectators, card("Messages", traffic.element)),
     ),
   );
@@ -73,6 +76,7 @@ export const room: Page = (root, room_id) => {
       showAbout(info);
       const isHere = info.status !== "ended" && info.status !== "failed";
       showActions([isHere, info.is_locked]);
+      await recording.look();
       if (!isHere) {
         fill(seats, nothing("The room has ended.", info.reason && `Reason: ${info.reason}.`));
         return;
@@ -105,7 +109,8 @@ export const room: Page = (root, room_id) => {
     try {
       const state = await get<RoomState>(path`/v1/rooms/${room_id}/state`);
       problem.textContent = "";
-      tree.show(pictured(state));
+      tree.show(pictured(state), marks(state.shared));
+      fill(seen, state.shared && whoSees(state.shared));
     } catch (error) {
       if (!(error instanceof Problem) || error.status !== 0) {
         problem.textContent = reasonOf(error);
@@ -227,6 +232,26 @@ function pictured(room: RoomState): Record<string, unknown> {
   return shown;
 }
 
+function whoSees({ roots, has_view, behind, kept_bytes }: NonNullable<RoomState["shared"]>): string {
+  const view = has_view ? "; each has a view of its own of the state" : "";
+  const late = behind > 0 ? ` ${behind} behind: ${kept_bytes} bytes of earlier states are kept for them.` : "";
+  return `Clients see ${roots.join(" and ")}${view}; you see everything.${late}`;
+}
+
+/** Of what a room shares, the fields that not everybody sees. */
+function marks(shared: RoomState["shared"]): (path: readonly string[]) => string {
+  const marked = (["private", "hidden"] as const).flatMap((mark) =>
+    (shared?.[mark] ?? []).map((pattern) => [pattern.split("."), mark] as const),
+  );
+  return (path) => {
+    // What a player owns is beside their data.
+    const keys = path[0] === "players" && path[2] === "data" ? [...path.slice(0, 2), ...path.slice(3)] : path;
+    const fits = (pattern: readonly string[]) =>
+      pattern.length === keys.length && pattern.every((part, place) => part === "*" || part === keys[place]);
+    return marked.find(([pattern]) => fits(pattern))?.[1] ?? "";
+  };
+}
+
 function drawAbout(info: RoomInfo) {
   const properties = Object.entries(info.properties).map(([name, value]) => `${name} = ${JSON.stringify(value)}`);
   return facts(
@@ -237,7 +262,8 @@ function drawAbout(info: RoomInfo) {
     ["Code", h("code", null, info.code || "–")],
     ["Visibility", info.visibility],
     ["Password", info.has_password ? "yes" : "no"],
-    ["Host", playerLink(info.host)],
+    ["Host", playerLink(info.host, info.host_name)],
+    ["Created by", playerLink(info.creator)],
     ["Created", date(info.created_at)],
     ["Properties", properties.length > 0 ? h("code", null, properties.join(", ")) : "–"],
     ["Id", id(info.id)],

@@ -9,6 +9,7 @@ import { MessageForm } from "../ui/form";
 import { milliseconds, words } from "../ui/format";
 import { badge, playerName, roomLink, sessionLink } from "../ui/parts";
 import { Lines } from "../ui/traffic";
+import { Tree } from "../ui/tree";
 
 const OFFLINE_S = 5;
 const CODE_CHARS_MAX = 8;
@@ -33,12 +34,15 @@ export class TestPlayer {
   private readonly latency = h("span", { class: "faint" });
   private readonly happened = h("p", { class: "happened", role: "status" });
   private readonly lines = new Lines();
+  private readonly tree = new Tree();
+  private readonly mirror = h("div", { hidden: true }, h("h3", null, "What this client sees, live"), this.tree.element);
   private readonly only = h("input", {
     type: "search",
     placeholder: "Filter by type",
     "aria-label": "Filter by type",
   });
   private readonly timer: number;
+  private isLooking = false;
 
   static async join(options: TestPlayerOptions): Promise<TestPlayer> {
     const network = new Network();
@@ -81,6 +85,7 @@ export class TestPlayer {
       h("p", { class: "faint" }, "Room ", roomLink(room.id), " · session ", sessionLink(session.id)),
       this.happened,
       h("div", { class: "columns" }, this.sendForm(), this.networkForm()),
+      this.mirror,
       h("div", { class: "filters" }, h("h3", null, "Traffic"), this.only),
       this.lines.element,
     );
@@ -93,6 +98,8 @@ export class TestPlayer {
 
   private listen(): void {
     const { session, room } = this;
+    room.onChange(() => this.look());
+    this.look();
     room.on("*", (body, type) => this.show("out", type, body));
     room.on("holdfast.left", ({ reason, message }) => this.over(`The seat was freed: ${words(reason)}. ${message}`));
     session.on("message", ({ type, body }) => this.show("out", type, body));
@@ -110,6 +117,26 @@ export class TestPlayer {
       );
     });
     session.on("close", (error) => this.over(`The session has ended: ${reasonOf(error)}`));
+  }
+
+  /** What the room shares, as the client has it; once a frame. */
+  private look(): void {
+    if (this.isLooking) return;
+    this.isLooking = true;
+    requestAnimationFrame(() => {
+      this.isLooking = false;
+      const { state, players, mine } = this.room;
+      const hasPlayers = Object.keys(players).length > 0;
+      const isShared = state !== undefined || hasPlayers;
+      this.mirror.hidden = !isShared;
+      if (isShared) {
+        this.tree.show({
+          ...(state !== undefined && { state }),
+          ...(hasPlayers && { players }),
+          ...(mine && { mine }),
+        });
+      }
+    });
   }
 
   private note(text: string): void {

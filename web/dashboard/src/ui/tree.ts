@@ -4,14 +4,22 @@ import { h } from "./dom";
 import { counted } from "./format";
 
 const SHOWN_MAX = 200;
+const MEANING: Record<string, string> = {
+  private: "Of the clients, only this player's sees it.",
+  hidden: "No client sees it.",
+};
+
+type Path = readonly string[];
+/** A word beside a value, by the keys that lead to it; empty: none. */
+type Mark = (path: Path) => string;
 
 export class Tree {
   readonly element = h("div", { class: "tree" });
   private root: Branch | null = null;
 
-  show(value: unknown): void {
+  show(value: unknown, mark: Mark = () => ""): void {
     if (this.root === null) {
-      this.root = new Branch("", value, 0);
+      this.root = new Branch([], value, mark);
       this.element.replaceChildren(this.root.element);
     } else {
       this.root.show(value);
@@ -31,13 +39,16 @@ class Branch {
   private drawn = "";
 
   constructor(
-    name: string,
+    private readonly path: Path,
     value: unknown,
-    private readonly depth: number,
+    private readonly mark: Mark,
   ) {
-    const label = () => (name === "" ? null : h("span", { class: "key" }, name));
+    const name = path.at(-1) ?? "";
+    const word = mark(path);
+    const badge = () => word !== "" && h("span", { class: "badge warn", title: MEANING[word] }, word);
+    const label = () => (name === "" ? null : [h("span", { class: "key" }, name), badge()]);
     this.details = h("details", null, h("summary", null, label(), this.text), this.inside);
-    this.details.open = depth < 2;
+    this.details.open = path.length < 2;
     this.details.addEventListener("toggle", () => this.fill());
     this.leaf = h("div", { class: "leaf" }, label());
     this.element = h("div");
@@ -81,7 +92,7 @@ class Branch {
       if (known !== undefined) {
         known.show(value);
       } else {
-        const branch = new Branch(name, value, this.depth + 1);
+        const branch = new Branch([...this.path, name], value, this.mark);
         this.branches.set(name, branch);
         this.inside.append(branch.element);
       }

@@ -1,0 +1,247 @@
+"""What a room shares with its clients: after each turn what has changed, and then what the turn has said.
+
+Each client has a view: what was noted of the room at the end of a turn. One that is away, or has a window to read, is
+written no changes: it stays behind, and later gets all changes since its view at once. Before a message that must be
+written to it meanwhile, it gets the changes up to then. So whoever handles a message sees the state of the end of its
+turn, and nobody costs a pile of changes.
+"""
+
+import asyncio
+from typing import Any
+
+from holdfast.core.codec import MSGPACK
+from holdfast.core.messages import STATE
+from holdfast.core.room import Room
+from holdfast.core.room_context import RoomContext
+from holdfast.core.session import Seat, SeatState, Session
+from holdfast.schemas.frames import FOLLOWS_STATE
+from holdfast.server.context import Context
+from holdfast.server.rooms.delivery import Failure
+from holdfast.server.rooms.outlet import ChannelOutlet
+from holdfast.server.rooms.shared_plan import RoomPlan
+from holdfast.server.rooms.shared_views import HookFailed, HookFailedBefore, Seen, SharedViews
+from holdfast.server.rooms.turn_buffer import ClientBuffer, TurnBuffer
+from holdfast.state import Unshareable
+
+# How many views of a room are kept for clients that are behind; one whose view is forgotten gets the whole view.
+_VIEWS_MAX = 4
+# A root and its field.
+_LOGGED_STEPS = 2
+
+
+def _without_secrets(error: Unshareable) -> Unshareable:
+    """Of what one player sees, the log names the field: what is in it, and a key of a dict, is a secret."""
+    return Unshareable(error.problem, error.path[:_LOGGED_STEPS])
+
+
+class StateFollower:
+    """One client that follows the state."""
+
+    __slots__ = ("_seat", "_sharing", "buffer", "is_behind", "outlet", "seen", "session")
+
+    def __init__(self, sharing: "Sharing", buffer: ClientBuffer, session: Session) -> None:
+        self._sharing = sharing
+        self.buffer = buffer
+        self.outlet = buffer.outlet
+        self.session = session
+        self._seat: Seat | None = None
+        self.seen: Seen | None = None
+        """What it has once it has read everything; None: it needs the whole view."""
+        self.is_behind = True
+        """Whether it was written no changes, because it could not read them."""
+
+    def catch_up(self) -> None:
+        self._sharing.catch_up(self)
+
+    def restart(self) -> None:
+        self.seen = None
+        self.is_behind = True
+
+    def part(self) -> None:
+        self._sharing.remove(self.outlet)
+
+    @property
+    def seat(self) -> Seat | None:
+        """Its seat or place, also when that is freed: what the turn has said before is still to be heard.
+
+        None once the room was told that the player has left, for it may have forgotten them.
+        """
+        seat = self._seat = self.session.seat_on(self.outlet.channel) or self._seat
+        if seat is None or (seat.state is SeatState.FREED and seat.purpose == "seat" and self.buffer.is_ending):
+            return None
+        return seat
+
+    def can_read(self, seat: Seat) -> bool:
+        """Whether it is at its seat, and has read most of what was written to it."""
+        is_here = self.session.connection is not None and not seat.is_joining and seat.state is not SeatState.FREED
+        return is_here and not self.outlet.channel.overflowed and not self.outlet.is_full
+
+
+class Sharing:
+    """Shares the state of one room with those who follow it."""
+
+    def __init__(
+        self,
+        room: Room[Any],
+        plan: RoomPlan,
+        room_context: RoomContext,
+        context: Context,
+        buffer: TurnBuffer,
+        failed: Failure,
+    ) -> None:
+        self._room = room
+        self._clock = context.clock
+        self._buffer = buffer
+        self._turns = buffer.turns
+        self._failed = failed
+        self._views = SharedViews(room, plan, room_context, context.limits)
+        self._followers: dict[ChannelOutlet, StateFollower] = {}
+        self._newcomers: set[StateFollower] = set()
+        self._synced_at = float("-inf")
+        self._timer: asyncio.TimerHandle | None = None
+        self._is_waiting = False
+        """Whether turns have ended whose changes are for the timer."""
+
+    # Who follows
+
+    def add(self, buffer: ClientBuffer, session: Session) -> None:
+        """A seat or a place has this outlet, with its buffer, from now on."""
+        follower = buffer.follower = self._followers[buffer.outlet] = StateFollower(self, buffer, session)
+        self._newcomers.add(follower)
+
+    def remove(self, outlet: ChannelOutlet) -> None:
+        follower = self._followers.pop(outlet, None)
+        if follower is not None:
+            self._newcomers.discard(follower)
+
+    def has_read(self, seat: Seat) -> None:
+        """A client has acknowledged something: it may be ready for what has changed."""
+        follower = self._follower_of(seat)
+        is_now = not self._turns.in_turn and not self._is_waiting
+        if follower is not None and is_now and follower.is_behind and follower.can_read(seat):
+            self.catch_up(follower)
+
+    def show_again(self, seat: Seat) -> None:
+        """A client has lost its copy: it needs the whole view."""
+        follower = self._follower_of(seat)
+        if follower is not None:
+            follower.restart()
+            if not self._turns.in_turn:
+                self.catch_up(follower)
+
+    def _follower_of(self, seat: Seat) -> StateFollower | None:
+        return self._followers.get(seat.outlet) if isinstance(seat.outlet, ChannelOutlet) else None
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def behind(self) -> tuple[int, int]:
+        """How many clients are behind, and the size of what is kept of earlier states for them."""
+        behind = [each.seen for each in self._followers.values() if each.is_behind]
+        return len(behind), self._views.size_of(seen for seen in behind if seen is not None)
+
+    # Turns
+
+    def turn_over(self) -> None:
+        """A turn has ended: write what has changed, and then what it has said."""
+        now, period_s = self._clock.now(), self._period_s
+        if self._buffer or now >= self._synced_at + period_s or self._has_newcomers:
+            self._sync(now)
+            self._buffer.write()
+            return
+        self._is_waiting = True
+        if self._timer is None:
+            self._timer = self._clock.loop.call_later(self._synced_at + period_s - now, self._timer_ended)
+
+    @property
+    def _has_newcomers(self) -> bool:
+        """Whether a client waits for its first view: it has nothing to show until then."""
+        return any((seat := each.seat) is not None and each.can_read(seat) for each in self._newcomers)
+
+    @property
+    def _period_s(self) -> float:
+        return 1.0 / self._room.sync_hz if self._room.sync_hz > 0 else 0.0
+
+    def _timer_ended(self) -> None:
+        self._timer = None
+        # A turn that is half done writes at its end.
+        if not self._turns.in_turn:
+            self._sync(self._clock.now())
+
+    def _sync(self, now: float) -> None:
+        self._synced_at = now
+        self._look()
+        has_behind = False
+        for follower in list(self._followers.values()):
+            seat = follower.seat
+            if seat is not None and (follower.can_read(seat) or follower.buffer in self._buffer):
+                self._write(follower, seat)
+            else:
+                follower.is_behind = True
+                has_behind = has_behind or follower.seen is not None
+        if has_behind:
+            self._forget_old_views()
+
+    def _look(self) -> None:
+        """Note the room as it is now."""
+        self._is_waiting = False
+        try:
+            self._views.look()
+        except HookFailed as failure:
+            self._hook_failed(failure, "")
+        except Exception as error:  # noqa: BLE001 - the game's values may be anything
+            self._failed(error, "its shared state", "")
+
+    def _hook_failed(self, failure: HookFailed, player_id: str) -> None:
+        assert isinstance(failure.__cause__, Exception)
+        self._failed(failure.__cause__, failure.hook, player_id)
+
+    def _forget_old_views(self) -> None:
+        now = self._views.now
+        seen = [follower.seen for follower in self._followers.values() if follower.seen is not None]
+        behind = {each.view for each in seen if each.view is not now}
+        if len(behind) <= _VIEWS_MAX:
+            return
+        kept = sorted(behind, key=lambda view: view.number)[-_VIEWS_MAX:]
+        for follower in self._followers.values():
+            if follower.seen is not None and follower.seen.view in behind and follower.seen.view not in kept:
+                follower.seen = None
+
+    # Writing
+
+    def catch_up(self, follower: StateFollower) -> None:
+        """Between two turns, write what has changed since the client's view."""
+        if self._views.is_looking:
+            raise RuntimeError("view, area and sees only look: they cannot send")
+        if self._is_waiting:
+            self._look()
+        if (seat := follower.seat) is not None:
+            self._write(follower, seat)
+
+    def _write(self, follower: StateFollower, seat: Seat) -> None:
+        view, session = self._views.now, follower.session
+        if view is None:
+            return
+        self._newcomers.discard(follower)
+        if FOLLOWS_STATE not in session.features:
+            return
+        follower.is_behind = False
+        try:
+            seen = self._views.seen_from(seat, view)
+            bodies = self._views.bodies(follower.seen, seen, session.codec or MSGPACK)
+        except HookFailedBefore:
+            return
+        except Unshareable as error:
+            where = "view" if self._views.has_view and error.path[:1] == ("state",) else "its shared state"
+            self._failed(_without_secrets(error), where, seat.player_id)
+            return
+        except HookFailed as failure:
+            self._hook_failed(failure, seat.player_id)
+            return
+        except Exception as error:  # noqa: BLE001 - the game's values may be anything
+            self._failed(error, "its shared state", seat.player_id)
+            return
+        follower.seen = seen
+        for body in bodies:
+            follower.outlet.push(STATE, body)
