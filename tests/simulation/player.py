@@ -93,7 +93,8 @@ class Actor:
     async def _open(self, memory: Memory | None, excuses: set[str], *, pause_s: float = 0.0) -> Process:
         while True:
             process = self.process_type(self.world, self.name, memory)
-            process.excuses |= excuses
+            # The same set, not a copy: somebody may present a used token of this session while this process connects.
+            process.excuses = excuses
             process.pause_s = pause_s
             try:
                 await process.open()
