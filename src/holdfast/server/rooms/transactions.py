@@ -188,7 +188,9 @@ class _Before:
         self.roots: list[Any] = [self._state, *properties.values()]
         """What can change in itself."""
         self._data: list[tuple[Player[Any], Any]] = []
-        for player in context.seats.players:
+        # Also of players whom `admit` still considers: they may get their seat while the turn waits for something.
+        for seat in context.seats:
+            player = seat.player
             self._data.append((player, player.data))
             self.roots += (player.data, player.options)
 

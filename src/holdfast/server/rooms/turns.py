@@ -148,7 +148,7 @@ class Turns:
             self.take(run, args, done, done_args)
             return
         self._next.append((run, args, done, done_args))
-        if self._is_frozen and self._task is None:
+        if self._is_frozen and not self.in_turn:
             # Between two turns: without it, what happened to the room would be half done.
             self._drain()
 
