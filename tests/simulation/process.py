@@ -263,8 +263,9 @@ class Process:
         return self.sitting
 
     def _generation(self, room: ClientRoom) -> int:
+        """0 once the channel is gone: with it, what came after a resync is gone too."""
         channel = self.session.protocol.channels.get(room.channel)
-        return channel.generation if channel is not None else 1
+        return channel.generation if channel is not None else 0
 
     def _room(self) -> ClientRoom | None:
         return self.session.room
