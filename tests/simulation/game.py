@@ -19,7 +19,7 @@ from holdfast import Parts, Player, PlayerData, Reason, Refused, Room, RoomAgent
 from holdfast.server.rooms.splitmix64 import SplitMix64
 from holdfast.state import Hidden
 from tests.simulation.checker import Checker, Op
-from tests.simulation.mirrors import image_of
+from tests.simulation.mirrors import heard_of, image_of
 from tests.simulation.options import Options
 from tests.simulation.sketch import Pencil, Pocket, Sketch, own_word
 from tests.simulation.view import IN_VAIN, Append, Done, Entered, Letter, Note, Shown, Told, View
@@ -569,7 +569,7 @@ class Ledger(Room[Mark]):
             self.has_failed = False
         image = self.checker.images.get(self.state.turn)
         if image is not None:
-            image.present.add(frozenset(player.id for player in self.players))
+            image.present.add(heard_of(self))
 
     def check_undone(self, before: tuple[Any, ...], after: tuple[Any, ...]) -> None:
         """Between the two there was only a turn that has failed, and players may have come and gone."""

@@ -275,6 +275,8 @@ class World:
         await asyncio.gather(*(self._settle(actor) for actor in self.actors))
         await asyncio.gather(*(self._settle(watcher) for watcher in self.watchers))
         self.game.is_quiet = True
+        # What the watchers set off may have overflowed the stream of a player, whose room then freed the seat.
+        await asyncio.gather(*(self._settle(actor) for actor in self.actors))
         # For the last timers and payments.
         await asyncio.sleep(2.0 if self.options.store is None else 10.0)
         await self.read_to_the_end()

@@ -366,6 +366,10 @@ class _Compiler:
                 "Private and Hidden work in Structs (not array_like ones), and lists, dicts and unions of them"
             )
         parts = [info, *_all_parts(info)]
+        if mode is not _Mode.ALL and any(
+            isinstance(part, mi.DictType) and not _is_key(part.key_type) for part in parts
+        ):
+            raise Unshareable("the keys of a dict must be text or numbers: use text, as in f'{x},{y}'")
         if not any(isinstance(part, mi.AnyType) for part in parts):
             return Leaf()
         if any(isinstance(part, mi.DataclassType | mi.CustomType) for part in parts):
@@ -531,23 +535,43 @@ def _keys(info: mi.Type) -> tuple[Callable[[Any], Any] | None, Callable[[Any], s
             return None
 
 
+# What JSON can have as text in place of a key.
+_KEYS = (mi.AnyType, mi.StrType, mi.IntType, mi.FloatType, mi.DecimalType, mi.UUIDType, mi.EnumType, mi.LiteralType)
+_TIMES = (mi.DateTimeType, mi.DateType, mi.TimeType, mi.TimeDeltaType)
+
+
+def _is_key(info: mi.Type) -> bool:
+    """Whether values of this type may be keys of a dict that is shared."""
+    match info:
+        case mi.Metadata(inner):
+            return _is_key(inner)
+        case mi.UnionType(types):
+            return all(map(_is_key, types))
+        case _:
+            return isinstance(info, (*_KEYS, *_TIMES))
+
+
 def _int_key(key: Any) -> int | str:
     """Shorter as a number, as long as every client has that number."""
+    if not isinstance(key, int):
+        raise Unshareable(f"its key is {a(key)}, not a whole number")
     number = int(key)
     return number if -_NUMBER_MAX <= number <= _NUMBER_MAX else str(number)
 
 
 def _int_text(key: Any) -> str:
-    return str(int(key))
+    return str(_int_key(key))
 
 
 def _enum_value(key: Any) -> Any:
+    if not isinstance(key, Enum):
+        raise Unshareable(f"its key is {a(key)}, not of an Enum")
     return key.value
 
 
 def _enum_key(key: Any) -> int | str:
-    return _int_key(key.value)
+    return _int_key(_enum_value(key))
 
 
 def _enum_text(key: Any) -> str:
-    return str(key.value)
+    return str(_enum_value(key))

@@ -9,7 +9,7 @@ Typed values are compared as shared state is. What that cannot handle (a state w
 another type than declared) is compared and recorded as a whole.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -70,7 +70,7 @@ class EngineView(Struct):
     """The state of the generator, in hexadecimal: a number of 64 bits."""
 
 
-def seat_keys(seats: tuple[Seat, ...]) -> dict[Seat, str]:
+def seat_keys(seats: Iterable[Seat]) -> dict[Seat, str]:
     """By what each seat goes."""
     keys: dict[Seat, str] = {}
     taken: set[str] = set()

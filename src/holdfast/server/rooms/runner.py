@@ -686,6 +686,8 @@ class RoomRunner:
             self._give_back(seat)
         if seat.state is SeatState.FREED:
             return
+        if self.sharing is not None:
+            self.sharing.parting(seat)
         seat.happened(SeatStep.FREED)
         self.seats.remove(seat)
         if self.context.grouping is not None:

@@ -117,7 +117,9 @@ class SharedViews:
             return
         values: dict[str, Any] = {"state": room.state}
         if "players" in plan.roots:
-            values["players"] = {seat.player_id: seat.player.data for seat in self._seats.occupied}
+            # A newcomer is there once `on_join` has set them up.
+            there = (seat for seat in self._seats.occupied if not seat.is_joining)
+            values["players"] = {seat.player_id: seat.player.data for seat in there}
         before = self.now
         view = NotedView(plan.common.take(*(values[root] for root in plan.roots)), self._worlds(before))
         self._spectators, self._spectators_failed = None, False
