@@ -267,6 +267,10 @@ class Process:
         channel = self.session.protocol.channels.get(room.channel)
         return channel.generation if channel is not None else 0
 
+    def _stream(self, room: ClientRoom) -> tuple[object, int]:
+        """What is another one once the stream has begun anew, be it with a new session."""
+        return self.session.protocol.channels.get(room.channel), self._generation(room)
+
     def _room(self) -> ClientRoom | None:
         return self.session.room
 
@@ -296,11 +300,11 @@ class Process:
                 sitting.in_hand = await sitting.room.receive()
                 self._look(sitting, "with a message")
                 if self.pause_s:
-                    generation = self._generation(sitting.room)
+                    stream = self._stream(sitting.room)
                     await asyncio.sleep(self.pause_s)
                     # Whoever suspends a session counts what was read as dealt with.
                     is_over = self.is_dead or self._is_suspending
-                    if generation == self._generation(sitting.room) and not is_over:
+                    if stream == self._stream(sitting.room) and not is_over:
                         self._look(sitting, "still with a message")
         except NotSeated as error:
             self.checker.note(self.label, "left", error)
