@@ -104,6 +104,8 @@ class Process:
         self._gaps = 0
         self._saved = memory.sittings if memory is not None else {}
         self._is_away_since = memory.is_away_since if memory is not None else world.now()
+        # Since when its server is not the present one.
+        self._unserved_since = inf
         self._retiring: Memory | None = None
         # The server fell, and need not remember us: we had no seat that it must have saved.
         self.memory = memory
@@ -198,6 +200,7 @@ class Process:
 
     def server_falls(self) -> None:
         """What this session may expect of the next server, and what that may have forgotten of it."""
+        self._unserved_since = min(self._unserved_since, self.world.now())
         self._may_be_forgotten = self._may_be_forgotten or not self._has_saved_seat()
         if self.sitting is None or self.world.durability[self.sitting.room.kind] != "commit":
             # What we said was not saved, and neither was that the token before it is used up.
@@ -439,7 +442,8 @@ class Process:
         return self.memory
 
     def _dropped(self, _: Drop) -> None:
-        self._is_away_since = self.world.now()
+        # For the next server somebody was away who was still connected to the one before.
+        self._is_away_since = min(self.world.now(), self._unserved_since)
         self.checker.note(self.label, "dropped")
         self.checker.count("drops")
 
@@ -464,7 +468,10 @@ class Process:
             self._deal_with_mail()
             self.mail.lost()
         # A server that was replaced and does not know it welcomes whom the present one knows nothing of.
-        self._may_be_forgotten = self.dialer.link.server is not self.world.server.machine
+        is_present = self.dialer.link.server is self.world.server.machine
+        self._may_be_forgotten = not is_present
+        if is_present:
+            self._unserved_since = inf
         self._check_age(outcome, is_restarted=is_restarted)
         self.remember()
 
