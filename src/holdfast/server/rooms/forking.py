@@ -1,6 +1,6 @@
 """A room from a recorded state: its game's values are checked and read first, then a new room is filled with them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import msgspec
@@ -15,7 +15,7 @@ from holdfast.core.saved_types import saved_type
 from holdfast.core.session import Seat, SeatStep, Session
 from holdfast.logs import get_logger
 from holdfast.schemas.player import NO_OPTIONS, SeatRecord
-from holdfast.server.rooms.recorded_state import EngineView, SeatView
+from holdfast.server.rooms.recorded_state import EngineView, SeatView, seat_keys
 from holdfast.server.rooms.runner import RoomRunner
 from holdfast.server.rooms.splitmix64 import SplitMix64
 from holdfast.server.rooms.timer_arguments import restored_arguments
@@ -146,8 +146,8 @@ def set_timers(runner: RoomRunner, recorded: RecordedRoom) -> None:
         runner.timers.restore(max(0.0, timer.due_at - recorded.clock), method, values, timer.name, timer.every_s)
 
 
-def take_seats(runner: RoomRunner) -> None:
-    """All players are there: nobody has to come back to a held seat."""
-    for seat in runner.seats.occupied:
-        if seat.player.session.seat is seat and not seat.player.connected:
+def take_seats(runner: RoomRunner, held: Collection[str] = ()) -> None:
+    """The players are there, but for those on these seats: nobody has to come back."""
+    for seat, key in seat_keys(runner.seats.occupied).items():
+        if key not in held and seat.player.session.seat is seat and not seat.player.connected:
             seat.happened(SeatStep.RETURNED)
