@@ -150,11 +150,12 @@ class Rerun:
         """A room that is as it was at the end of a turn."""
         states = dict(self._reader.states(number, number))
         recorded = read_recorded(self._type, states[number], clock)
+        self._held = _held(states[number])
 
         def fill(runner: RoomRunner) -> None:
             runner.timers.hold()
             fill_room(runner, recorded, self._stand_in)
-            take_seats(runner, _held(states[number]))
+            take_seats(runner, self._held)
             for spectator in recorded.engine.spectators:
                 runner.spectators.restore(self._stand_in(SeatView(spectator, 0, "")), _place_of(spectator))
 
@@ -282,7 +283,9 @@ class _Inputs:
             case "on_drop":
                 runner.dropped(self._seat(player_id))
             case "on_rejoin" | "on_resync":
-                runner.returned(self._seat(player_id), cause.name == "on_resync")
+                seat = self._seat(player_id)
+                returned = runner.returned if seat.purpose == "seat" else runner.spectators.returned
+                returned(seat, cause.name == "on_resync")
             case "on_leave":
                 runner.free(self._seat(player_id), Reason(args[0]))
             case "on_unspectate":
