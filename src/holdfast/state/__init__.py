@@ -9,7 +9,16 @@ from holdfast.state.memento import CannotUndo, Memento, Mementos, Restore, path_
 from holdfast.state.mirror import Mirror
 from holdfast.state.nodes import DEPTH_MAX, Changed, Node, apply
 from holdfast.state.parts import Parts, fields_of, read_parts
-from holdfast.state.plan import Audience, Shadow, SharedPlan, Tracker, has_private, has_secrets, secret_fields
+from holdfast.state.plan import (
+    Audience,
+    Shadow,
+    SharedPlan,
+    Tracker,
+    has_private,
+    has_secrets,
+    is_secret,
+    secret_fields,
+)
 from holdfast.state.splitting import FORGET_FIRST, MORE_FOLLOWS, split_whole
 
 __all__ = [
@@ -49,6 +58,7 @@ __all__ = [
     "fields_of",
     "has_private",
     "has_secrets",
+    "is_secret",
     "is_seen",
     "marked_paths",
     "path_to",

@@ -163,6 +163,12 @@ def area_fields(info: mi.Type) -> list[mi.Field]:
     return [field for field, extra in extras if has_marker(extra, AREAS) and not has_marker(extra, HIDDEN)]
 
 
+def is_secret(kind: Any) -> bool:
+    """Whether this whole type is marked as private or hidden."""
+    info = mi.type_info(kind)
+    return isinstance(info, mi.Metadata) and (has_marker(info.extra, PRIVATE) or has_marker(info.extra, HIDDEN))
+
+
 def has_private(kind: Any) -> bool:
     """Whether a type has private fields, at any depth: data that belongs to a player may, a room's state may not."""
     return _has(mi.type_info(kind), PRIVATE)
