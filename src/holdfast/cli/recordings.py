@@ -196,20 +196,20 @@ def _state_text(shown: Item) -> str:
 @click.argument("source", metavar="ROOM_ID|FILE")
 @click.argument("game")
 @click.option("--first", type=click.IntRange(1), help="Begin with this turn, and not with the oldest one.")
-@click.option("--last", type=click.IntRange(1), help="End with this turn, and not with the newest one.")
+@click.option("--until", type=click.IntRange(1), help="End with this turn, and not with the newest one.")
 @asks_node()
-def rerun(*, node: Node, source: str, game: str, first: int | None, last: int | None, as_json: bool) -> None:
+def rerun(*, node: Node, source: str, game: str, first: int | None, until: int | None, as_json: bool) -> None:
     """Take the turns of a recorded room again, on the code of GAME, and name the first one that ends otherwise.
 
-    GAME is a Python file (game.py) or module, as for `holdfast serve`. Nothing is sent to anybody and nothing is done
-    outside: effects and spawned work do not run, their results are those of the recording.
+    GAME is a Python file (game.py) or module, as for `holdfast serve`. It runs in this process, without players: their
+    messages, and the results of spawned work, are those of the recording. Effects are not carried out.
 
     The command fails (exit code 1) if a turn differs.
     """
     reader = recording_of(source, node)
     if not reader.last:
         raise click.ClickException("There are no turns.")
-    begin, end = max(first or 1, reader.first), min(last or reader.last, reader.last)
+    begin, end = max(first or 1, reader.first), min(until or reader.last, reader.last)
     if begin > end:
         raise click.ClickException(f"The recording has turns {reader.first} to {reader.last}.")
     loaded = load(game)
@@ -268,7 +268,7 @@ def _rerun_lines(found: RerunInfo) -> Iterator[str]:
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="The file to write; without it, print it.")
 @asks_node()
 def download(*, node: Node, room_id: str, output: Path | None, as_json: bool) -> None:
-    """Download the recording of a room as a file: for `rooms replay FILE`, the dashboard, and tests.
+    """Download the recording of a room as a file: for `rooms replay` and `rooms rerun` elsewhere, and for tests.
 
     It holds everything, the secrets of all players too: only its owner can read the file that -o writes.
     """
