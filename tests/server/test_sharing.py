@@ -393,9 +393,19 @@ class Owned(Room[Seat]):
     state: Seat
 
 
+class Sealed(Room[Seat]):
+    shares = ("state",)
+    state: Hidden[Board]
+
+
 @pytest.mark.parametrize(
     ("room", "says"),
-    [(Unnamed, "state: Board"), (Misspelt, '"state", "players"'), (Owned, "belongs to nobody")],
+    [
+        (Unnamed, "state: Board"),
+        (Misspelt, '"state", "players"'),
+        (Owned, "belongs to nobody"),
+        (Sealed, "nobody may see it"),
+    ],
 )
 def test_what_cannot_be_shared_is_refused_at_the_start(room: type[Room[Any]], says: str) -> None:
     with pytest.raises(ValueError, match=says):

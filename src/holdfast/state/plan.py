@@ -11,10 +11,11 @@ from typing import Any, get_args, get_origin, get_type_hints
 import msgspec
 import msgspec.inspect as mi
 
-from holdfast.state.containers import DictShape, ListShape, StructShape, reader
+from holdfast.state.containers import DictShape, ListShape, PartsShape, StructShape, reader
 from holdfast.state.errors import Unshareable, a
-from holdfast.state.markers import AREAS, FLOAT32, HIDDEN, PRIVATE, has_marker
+from holdfast.state.markers import AREAS, FLOAT32, HIDDEN, PARTS, PRIVATE, has_marker
 from holdfast.state.nodes import DEPTH_MAX, Node, depth_of
+from holdfast.state.parts import Parts, fields_of
 from holdfast.state.shapes import (
     Absent,
     Leaf,
@@ -158,8 +159,14 @@ def area_fields(info: mi.Type) -> list[mi.Field]:
     """The fields of a Struct that are `Areas`, but for hidden ones."""
     if not isinstance(info, mi.StructType):
         return []
-    extras = [(field, field.type.extra) for field in info.fields if isinstance(field.type, mi.Metadata)]
+    extras = [(field, field.type.extra) for field in fields_of(info) if isinstance(field.type, mi.Metadata)]
     return [field for field, extra in extras if has_marker(extra, AREAS) and not has_marker(extra, HIDDEN)]
+
+
+def is_secret(kind: Any) -> bool:
+    """Whether this whole type is marked as private or hidden."""
+    info = mi.type_info(kind)
+    return isinstance(info, mi.Metadata) and (has_marker(info.extra, PRIVATE) or has_marker(info.extra, HIDDEN))
 
 
 def has_private(kind: Any) -> bool:
@@ -232,7 +239,7 @@ def _has(info: mi.Type, *markers: str) -> bool:
 def _parts(info: mi.Type) -> Iterable[mi.Type]:
     """The types that a type is made of."""
     for name in info.__struct_fields__:
-        value = getattr(info, name)
+        value = fields_of(info) if name == "fields" and isinstance(info, mi.StructType) else getattr(info, name)
         for part in value if isinstance(value, tuple) else (value,):
             if isinstance(part, mi.Field):
                 yield part.type
@@ -302,15 +309,7 @@ class _Compiler:
         if depth > DEPTH_MAX:
             raise Unshareable(f"this type is nested more than {DEPTH_MAX} levels deep")
         if isinstance(info, mi.Metadata):
-            if has_marker(info.extra, PRIVATE) or has_marker(info.extra, HIDDEN):
-                raise Unshareable("Private and Hidden must be around the whole type of a Struct's field")
-            if has_marker(info.extra, FLOAT32):
-                return Scalar((float, int), self._float32)
-            if has_marker(info.extra, AREAS) and mode is not _Mode.ALL:
-                if id(info) not in self._areas:
-                    raise Unshareable("Areas are fields of the room's state itself, and not of what `view` returns")
-                return Absent()
-            return self._shape(info.type, mode, depth)
+            return self._marked(info, mode, depth)
         if (scalar := self._scalar(info)) is not None:
             return scalar
         match info:
@@ -324,6 +323,20 @@ class _Compiler:
                 return self._union(types, mode, depth)
             case _:
                 return self._leaf(info, mode)
+
+    def _marked(self, info: mi.Metadata, mode: _Mode, depth: int) -> Shape:
+        if has_marker(info.extra, PRIVATE) or has_marker(info.extra, HIDDEN):
+            raise Unshareable("Private and Hidden must be around the whole type of a Struct's field")
+        if has_marker(info.extra, FLOAT32):
+            return Scalar((float, int), self._float32)
+        if has_marker(info.extra, AREAS) and mode is not _Mode.ALL:
+            if id(info) not in self._areas:
+                raise Unshareable("Areas are fields of the room's state itself, and not of what `view` returns")
+            return Absent()
+        if has_marker(info.extra, PARTS):
+            assert isinstance(info.type, mi.DictType)
+            return PartsShape(self._item(info.type.value_type, mode, depth))
+        return self._shape(info.type, mode, depth)
 
     def _item(self, info: mi.Type, mode: _Mode, depth: int) -> Shape:
         try:
@@ -359,6 +372,8 @@ class _Compiler:
                 return None if types_of is None else Scalar(types_of)
 
     def _leaf(self, info: mi.Type, mode: _Mode) -> Leaf:
+        if getattr(info, "cls", None) is Parts:
+            raise Unshareable("Parts must be the whole type of a Struct's field")
         if isinstance(info, mi.CustomType | mi.RawType | mi.ExtType):
             raise Unshareable(f"{getattr(info, 'cls', type(info)).__name__} cannot be shared: use a Struct")
         if mode is not _Mode.ALL and _has(info, PRIVATE, HIDDEN):
@@ -401,7 +416,7 @@ class _Compiler:
         shape = self._structs[id(info), mode] = StructShape(kind)
         fields: list[tuple[str, str, Shape]] = []
         unset = _may_be_unset(kind)
-        for field in info.fields:
+        for field in fields_of(info):
             try:
                 seen = self._field(field, mode, depth)
             except Unshareable as error:

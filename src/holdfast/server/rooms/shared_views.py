@@ -5,6 +5,7 @@ player (the room's `view`, the private fields of their data) is a second node in
 `Areas`, each client gets the areas that it sees.
 """
 
+from asyncio import CancelledError
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
@@ -18,6 +19,7 @@ from holdfast.core.room_context import RoomContext
 from holdfast.core.session import Player, Seat
 from holdfast.schemas.frames import FRAME_HEAD_BYTES
 from holdfast.server.rooms.shared_plan import RoomPlan
+from holdfast.server.rooms.turns import of_something_else
 from holdfast.state import (
     AS_JSON,
     AS_MSGPACK,
@@ -158,6 +160,8 @@ class SharedViews:
             return ask()
         except Exception as error:
             raise HookFailed(hook) from error
+        except CancelledError as cancelled:
+            raise HookFailed(hook) from of_something_else(cancelled)
         finally:
             self.is_looking = False
 

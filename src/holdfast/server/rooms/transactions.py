@@ -20,13 +20,12 @@ from holdfast.core.nesting import child_types
 from holdfast.core.ownership import Objects
 from holdfast.core.room import Room, RoomAgent, player_data_type
 from holdfast.core.room_context import RoomContext, Timer
-from holdfast.core.saved_types import Parts
 from holdfast.core.session import Player, Seat, Session, Spectator
 from holdfast.core.transaction import Transaction, enter, leave
 from holdfast.logs import get_logger
 from holdfast.server.rooms.delivery import Failure
 from holdfast.server.rooms.turn_buffer import TurnBuffer
-from holdfast.state import Memento, Mementos, Restore, path_to
+from holdfast.state import Memento, Mementos, Parts, Restore, path_to
 
 log = get_logger("holdfast.server")
 

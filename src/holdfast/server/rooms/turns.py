@@ -108,7 +108,7 @@ class Turns:
         except Exception as raised:  # noqa: BLE001 - whatever a game raises is contained in its turn
             error = raised
         except asyncio.CancelledError as cancelled:
-            error = _of_something_else(cancelled)
+            error = of_something_else(cancelled)
         if type(result) is CoroutineType:
             self._work = result
             self._done = (done, done_args)
@@ -230,7 +230,7 @@ class Turns:
         except asyncio.CancelledError as cancelled:
             if self._task is None or self._task.cancelling():
                 raise
-            error = _of_something_else(cancelled)
+            error = of_something_else(cancelled)
         except Exception as raised:  # noqa: BLE001 - whatever a game raises is contained in its turn
             error = raised
         self._task = None
@@ -254,8 +254,8 @@ def nothing() -> None:
     """A turn in which nothing happens: those before it are over."""
 
 
-def _of_something_else(cancelled: asyncio.CancelledError) -> Exception:
+def of_something_else(cancelled: asyncio.CancelledError) -> Exception:
     """The turn awaited something that was cancelled; the turn itself was not. A failure like any other."""
-    error = RuntimeError("the turn asked for the result of something that was cancelled")
+    error = RuntimeError("it asked for the result of something that was cancelled")
     error.__cause__ = cancelled
     return error
