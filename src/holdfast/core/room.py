@@ -14,7 +14,7 @@ from holdfast.core.ownership import Objects, Orphans
 from holdfast.core.reasons import Reason
 from holdfast.core.recipients import choose, send_latest_to, send_to
 from holdfast.core.room_context import EVERY_S_MIN, Phase, RoomContext, Timer
-from holdfast.core.session import Player, PlayerId, SeatState, Spectator
+from holdfast.core.session import Member, Player, PlayerId, SeatState, Spectator
 from holdfast.schemas.requests import Update
 
 if TYPE_CHECKING:
@@ -321,6 +321,8 @@ class Room(Generic[D]):
         A locked room may promote; `RoomFull` if all seats are taken, held or reserved, `NotFound` if the spectator has
         just left. While the spectator is away, the seat is held for them as the place was.
         """
+        if not isinstance(spectator, Member):
+            raise TypeError(f"promote() takes one of self.spectators; got {spectator!r}")
         return self._holdfast_context.commands.promote(spectator, options)
 
     def own(self, player: Player[D] | None, object_id: str) -> None:
@@ -398,6 +400,8 @@ class Room(Generic[D]):
         """
         if not _is_async(brain):
             raise TypeError("open_agent() takes an async function, as in self.open_agent('bot', play): async def play")
+        if isinstance(roles, str):
+            raise TypeError(f'roles= takes several roles: write roles=["{roles}"]')
         return self._holdfast_context.commands.open_agent(name, brain, frozenset(roles), options)
 
     # What a game may write. All hooks but `heir`, `snapshot`, `restore`, `view`, `area` and `sees` may be `async def`.

@@ -37,7 +37,6 @@ from holdfast.schemas.frames import (
     Request,
     RequestProblem,
     Resume,
-    Terms,
     Welcome,
     sentence,
 )
@@ -270,16 +269,7 @@ class StreamConnection:
         self._attach(session, token, Outcome("new") if reset is None else Outcome("reset", reason=reset))
 
     def _attach(self, session: StreamSession, token: str, outcome: Outcome) -> None:
-        limits = self._limits
-        terms = Terms(
-            payload_bytes_max=limits.payload_bytes_max,
-            window_messages_max=limits.window_messages_max,
-            window_bytes_max=limits.window_bytes_max,
-            requests_in_flight_max=limits.requests_in_flight_max,
-            ping_s=limits.ping_s,
-            silence_s=limits.silence_s,
-            grace_s=self._place.grace_s,
-        )
+        terms = self._limits.terms(self._place.grace_s)
         self.session = session
         session.connection = self
         channels = [session.info(self._place.kind)]

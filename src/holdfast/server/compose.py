@@ -30,6 +30,7 @@ from holdfast.server.admission.connection_limiter import ConnectionLimiter
 from holdfast.server.admission.handshake import Handshake, Resumer
 from holdfast.server.admission.linking import Linking
 from holdfast.server.admission.sign_in import SessionMaker, SignIn, Welcomer
+from holdfast.server.agent_sessions import AgentSessions
 from holdfast.server.agents import AgentServices
 from holdfast.server.connection.buffers import Writes
 from holdfast.server.connection.connection import ConnectionServices, LiveConnection
@@ -220,6 +221,7 @@ class ServerParts:
         self.player_saves = PlayerSaves(self.clock.loop)
         self.brains = Brains(self.clock.loop)
         self.recordings = Recordings(limits)
+        self.agent_sessions = AgentSessions(context, self.lifecycle, self.connections.next_id)
         reserved = ReservedSeats(limits.reservations_per_player_max)
         services = RoomServices(
             context=context,
@@ -234,7 +236,7 @@ class ServerParts:
             reserved=reserved,
             shares=settings.shares,
             brains=self.brains,
-            next_connection_id=self.connections.next_id,
+            agents=self.agent_sessions,
         )
         self.session_messages = SessionMessages(context, self.lifecycle, self.committer, kinds=lambda: self.rooms.types)
         self.lifecycle.sends = self.session_messages.send
@@ -407,7 +409,7 @@ class ServerParts:
             lifecycle=self.lifecycle,
             maker=self._maker,
             rooms=self.rooms,
-            next_connection_id=self.connections.next_id,
+            sessions=self.agent_sessions,
             seat_returned=self.rooms.session_returned,
         )
 

@@ -38,8 +38,9 @@ from holdfast.schemas.frames import sentence
 from holdfast.schemas.player import SeatRecord, WaitInfo
 from holdfast.schemas.requests import Update
 from holdfast.schemas.room import PasswordHash
+from holdfast.server.agent_sessions import Inbox
 from holdfast.server.rooms import seat_events
-from holdfast.server.rooms.agents import AgentSeating, Brain, Inbox, RoomAgents
+from holdfast.server.rooms.agents import AgentSeating, Brain, RoomAgents
 from holdfast.server.rooms.approval import approve
 from holdfast.server.rooms.delivery import Delivery, Resyncs
 from holdfast.server.rooms.effects import RoomEffects, RoomSaves
