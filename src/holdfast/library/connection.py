@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import assert_never
 
+from msgspec import Raw
+
 from holdfast.core.codec import Codec
 from holdfast.core.errors import NotAllowed, NotFound, ProtocolError
 from holdfast.core.limits import Limits
@@ -80,7 +82,15 @@ class Left:
     session: StreamSession
 
 
-Event = SignInAsked | TakenOver | Returned | Accepted | Left
+@dataclass(frozen=True, slots=True)
+class Unnumbered:
+    """An unreliable message came: it is handled now or never."""
+
+    session: StreamSession
+    frame: Latest
+
+
+Event = SignInAsked | TakenOver | Returned | Accepted | Unnumbered | Left
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +127,7 @@ class StreamConnection:
         self._is_greeted = False
         self._is_confirmed = False
         self._control: list[Frame] = []
+        self._latest: dict[tuple[str, str], Latest] = {}
 
     # In
 
@@ -169,7 +180,9 @@ class StreamConnection:
             case Bye():
                 yield Left(session)
             case Latest():
-                pass  # unreliable, and nothing here handles it
+                if frame.channel != CHANNEL:
+                    raise ProtocolError(f"channel {frame.channel} was never opened")
+                yield Unnumbered(session, frame)
             case _:
                 assert_never(frame)
 
@@ -278,6 +291,14 @@ class StreamConnection:
 
     # Out
 
+    def send_latest(self, name: str, body: bytes, key: str) -> None:
+        """Write an unreliable message soon, or never if a newer one comes first."""
+        latest = self._latest
+        if (name, key) not in latest and len(latest) >= self._limits.latest_kept_max:
+            del latest[next(iter(latest))]
+        latest[name, key] = Latest(CHANNEL, name, Raw(body))
+        self.wake()
+
     @property
     def next_at(self) -> float | None:
         """When `outgoing` must be called again, though nothing has happened; None if that alone never needs it."""
@@ -296,6 +317,8 @@ class StreamConnection:
         elif self.session is not None:
             channel = self.session.channel
             frames += channel.take()
+            frames += self._latest.values()
+            self._latest.clear()
             if channel.owes_ack:
                 channel.ack_sent = channel.applied
                 frames.append(Ack(CHANNEL, channel.applied))
