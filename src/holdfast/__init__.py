@@ -59,7 +59,7 @@ from holdfast.schemas.player import ReservationInfo, WaitInfo
 from holdfast.schemas.requests import PlacedPlayer
 from holdfast.schemas.room import RoomInfo
 from holdfast.server.agents import Agent
-from holdfast.server.rooms.effects import Effect
+from holdfast.server.rooms.outbox import Effect
 from holdfast.server.run import run, tune_gc
 from holdfast.server.server import Server, Storage
 from holdfast.state import Parts

@@ -50,9 +50,10 @@ from holdfast.server.durability.room_writer import WriterContext
 from holdfast.server.health import Drain, HealthMonitor
 from holdfast.server.placement import OwnFleet, PlacementOperations, Placements
 from holdfast.server.room_factory import RoomFactory
-from holdfast.server.rooms.effects import Carry, Outbox, PlayerSaves
+from holdfast.server.rooms.outbox import Carry, Outbox
 from holdfast.server.rooms.recordings import Recordings
 from holdfast.server.rooms.runner import RoomListeners, RoomRunner
+from holdfast.server.rooms.saves import PlayerSaves
 from holdfast.server.rooms.services import Brains, ReservedSeats, RoomServices
 from holdfast.server.session_messages import SessionMessages
 from holdfast.server.sessions import RETRY_AFTER_STOP_S, Notices, SessionLifecycle, StoredSessions

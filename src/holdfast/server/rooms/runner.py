@@ -43,12 +43,13 @@ from holdfast.server.rooms import seat_events
 from holdfast.server.rooms.agents import AgentSeating, Brain, RoomAgents
 from holdfast.server.rooms.approval import approve
 from holdfast.server.rooms.delivery import Delivery, Resyncs
-from holdfast.server.rooms.effects import RoomEffects, RoomSaves
+from holdfast.server.rooms.effects import RoomEffects
 from holdfast.server.rooms.entry import RoomEntry
 from holdfast.server.rooms.outlet import ChannelOutlet, PendingOutlet, SilentOutlet, open_channel
 from holdfast.server.rooms.persistence import Persistence
 from holdfast.server.rooms.recorder import kept_arguments, new_recorder
 from holdfast.server.rooms.reservations import Reservations
+from holdfast.server.rooms.saves import RoomSaves
 from holdfast.server.rooms.services import RoomServices
 from holdfast.server.rooms.shared_plan import plan_of
 from holdfast.server.rooms.sharing import Sharing

@@ -11,8 +11,9 @@ from holdfast.core.errors import Throttled
 from holdfast.observability.metrics import TurnMeter
 from holdfast.server.agent_sessions import AgentSessions
 from holdfast.server.context import Context
-from holdfast.server.rooms.effects import Outbox, PlayerSaves
+from holdfast.server.rooms.outbox import Outbox
 from holdfast.server.rooms.recordings import Recordings
+from holdfast.server.rooms.saves import PlayerSaves
 from holdfast.server.sessions import SessionLifecycle, StoredSessions
 
 Trace = Callable[..., tuple[Callable[..., Any], Callable[..., None]]]
