@@ -145,6 +145,9 @@ async def test_an_agent_hears_its_session_and_broadcasts_to_all_beside_its_room(
 
         assert (is_sent, count) == (True, 1)
         assert heard == [Turn(1), Turn(2), Turn(3)]
+        session = room.players[0].session
+        server.machine.call(session.disconnect)
+        assert server.machine.result_of(lambda: session.send(Turn(4))) is False
 
 
 # Seats

@@ -226,6 +226,9 @@ class RoomAgents:
         lifecycle = self._services.lifecycle
         session = lifecycle.registry.of_connection(connection.id)
         life = next((each for each in self._lives.values() if each.seat.session is session), None)
+        if session is not None:
+            # Nobody reads it any more; the next brain has its own.
+            session.inbox = None
         lifecycle.lost(connection)
         # If the room has not done so already, in `on_drop`.
         if life is not None and self._lives.get(life.seat) is life:
