@@ -522,7 +522,7 @@ class RoomAgent(Generic[D]):
     returns, the agent leaves.
     """
 
-    __slots__ = ("_ask", "_receive", "_send", "player", "room")
+    __slots__ = ("_ask", "_receive", "_send", "_until", "player", "room")
 
     def __init__(
         self,
@@ -532,6 +532,7 @@ class RoomAgent(Generic[D]):
         send: Callable[[Message], None],
         receive: Callable[[type[Message]], Awaitable[Any]],
         ask: Callable[[Message, float | None], Awaitable[Any]],
+        until: Callable[[Callable[[], object]], Awaitable[None]],
     ) -> None:
         """Called by the server."""
         self.room = room
@@ -541,6 +542,7 @@ class RoomAgent(Generic[D]):
         self._send = send
         self._receive = receive
         self._ask = ask
+        self._until = until
 
     @property
     def id(self) -> PlayerId:
@@ -575,6 +577,15 @@ class RoomAgent(Generic[D]):
     def receive(self, kind: type[Message] = Message) -> Awaitable[Any]:
         """The next message, or the next of this type: others before it are skipped. Messages are read-only."""
         return self._receive(kind)
+
+    def until(self, holds: Callable[[], object]) -> Awaitable[None]:
+        """Wait until something is true: `await agent.until(lambda: agent.room.state.turn == agent.id)`.
+
+        A plain function, which is called now and after every turn of the room. Messages wait meanwhile.
+        """
+        if _is_async(holds):
+            raise TypeError("until() takes a plain function, as in agent.until(lambda: agent.data.gold > 3)")
+        return self._until(holds)
 
     def __aiter__(self) -> "RoomAgent[D]":
         return self

@@ -1,5 +1,6 @@
 """Agents that join rooms like clients do. Those that a room opens itself are in `rooms/agents.py`."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
@@ -47,6 +48,8 @@ class AgentRoom:
 
     async def ask(self, message: Message, *, timeout_s: float | None = None) -> Any:
         """Send a message and wait for the answer, as `ClientRoom.ask` does; a refusal is raised."""
+        # A refusal may come at once: an agent that asks again and again must leave others their time.
+        await asyncio.sleep(0)
         self._check_seat()
         check_message(message)
         ask = partial(self._runner.delivery.ask_native, self._seat, message)

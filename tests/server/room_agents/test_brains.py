@@ -2,6 +2,8 @@
 
 import asyncio
 import logging
+from collections.abc import Callable
+from contextlib import suppress
 from typing import Any
 
 import pytest
@@ -302,6 +304,39 @@ async def test_an_agent_that_is_gone_before_its_room_is_open_is_never_heard_of()
 
 
 # What an agent does not read
+
+
+async def _answers_itself(agent: Agent, go_on: Callable[[], bool]) -> None:
+    agent.send(Say("hello"))
+    async for message in agent:
+        if isinstance(message, Said) and go_on():
+            agent.send(Say("hello"))
+
+
+async def _is_refused(agent: Agent, go_on: Callable[[], bool]) -> None:
+    while go_on():
+        with suppress(Refused):
+            await agent.ask(Say("a bad word"))
+
+
+async def _waits_for_what_is_true(agent: Agent, go_on: Callable[[], bool]) -> None:
+    while go_on():
+        await agent.until(lambda: True)
+
+
+@pytest.mark.parametrize("brain", [_answers_itself, _is_refused, _waits_for_what_is_true])
+@in_virtual_time
+async def test_a_brain_that_never_has_to_wait_leaves_others_their_time(brain: Any) -> None:
+    times = iter(range(20_000))
+
+    async def play(room: Table, agent: Agent) -> None:
+        await brain(agent, lambda: next(times, None) is not None)
+
+    async with MemoryServer([table(play, "bot")]) as server:
+        await created(server)
+        await server.connect("ada")
+
+        assert next(times, None) is not None, "nobody had a turn before the brain ended"
 
 
 @in_virtual_time

@@ -126,6 +126,30 @@ async def test_an_agent_may_have_roles() -> None:
 
 
 @in_virtual_time
+async def test_an_agent_waits_until_something_is_so_after_any_turn_and_no_message_is_needed() -> None:
+    async def play(room: Table, agent: Agent) -> None:
+        await agent.until(lambda: agent.data.cards == 9)
+        agent.send(Say("nine"))
+        with pytest.raises(ZeroDivisionError):
+            await agent.until(lambda: 1 / 0)
+        with pytest.raises(TypeError, match="plain function"):
+            await agent.until(sleeping)  # type: ignore[arg-type]
+        await agent.until(lambda: False)
+
+    async with MemoryServer([table(play, "bot", max_players=4)]) as server:
+        ada = await server.connect("ada", messages=[Said])
+        room = await created(server)
+        seat = await ada.join(room.id)
+        await a_moment()
+        bot = room.player("agent:bot")
+        assert bot is not None
+
+        for cards in (8, 9):
+            server.machine.call(room.after, 1.0, room.give, bot.id, cards)
+        assert await seat.receive(Said) == Said("agent:bot", "nine")
+
+
+@in_virtual_time
 async def test_an_agent_hears_its_session_and_broadcasts_to_all_beside_its_room() -> None:
     heard: list[Message] = []
 

@@ -129,6 +129,7 @@ class RoomAgents:
         self._early: list[_Life] = []
         # By agent, when its next brain may start: of those whose last one has ended at once.
         self._restarts: dict[str, float] = {}
+        self._turn_over = asyncio.Event()
         # Those of lost seats included, until they have ended.
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -283,7 +284,12 @@ class RoomAgents:
         async def receive(kind: type[Message]) -> Message:
             return await self._receive(life, kind)
 
+        async def until(holds: Callable[[], object]) -> None:
+            await self._until(life, holds)
+
         async def ask(message: Message, timeout_s: float | None) -> Any:
+            # A refusal may come at once: a brain that asks again and again must leave others their time.
+            await asyncio.sleep(0)
             self._check_seat(life)
             wait_s = self._limits.ask_s if timeout_s is None else timeout_s
             return await life.inbox.answer(message.wire_name, partial(self._seating.ask, seat, message), wait_s)
@@ -293,7 +299,7 @@ class RoomAgents:
             await asyncio.sleep(may_start_at - self._clock.now())
         began_at = self._clock.now()
         try:
-            await life.brain(RoomAgent(self._room, seat.player, send=send, receive=receive, ask=ask))
+            await life.brain(RoomAgent(self._room, seat.player, send=send, receive=receive, ask=ask, until=until))
         except asyncio.CancelledError as cancelled:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
@@ -329,6 +335,21 @@ class RoomAgents:
             message = await life.inbox.next()
             if isinstance(message, kind):
                 return message
+
+    async def _until(self, life: _Life, holds: Callable[[], object]) -> None:
+        while True:
+            # Also if it is true already, as in `ask`.
+            await asyncio.sleep(0)
+            self._check_seat(life)
+            if holds():
+                return
+            self._turns.once_over = self._turn_is_over
+            await self._turn_over.wait()
+
+    def _turn_is_over(self) -> None:
+        """Brains that wait for something look again."""
+        self._turn_over.set()
+        self._turn_over.clear()
 
     def _check_seat(self, life: _Life) -> None:
         if self._lives.get(life.seat) is not life or life.seat.state is SeatState.FREED:

@@ -64,6 +64,8 @@ class Turns:
         """Called at the end of every turn, before its `done`."""
         self.turn_over: Callable[[], None] | None = None
         """Called after the `done` of every turn."""
+        self.once_over: Callable[[], None] | None = None
+        """Called when the next turn is over, once: agents wait for it."""
         self.stopped: Callable[[], None] | None = None
         """Called when the turn that runs has been cut off, and none will follow."""
         self.recorder: TurnObserver | None = None
@@ -217,6 +219,9 @@ class Turns:
             self.in_turn = False
             if self.turn_over is not None:
                 self.turn_over()
+            if (once_over := self.once_over) is not None:
+                self.once_over = None
+                once_over()
             self.is_busy = self._is_stopped or self._is_frozen
             if self._next or self._waiting:
                 self._drain()
