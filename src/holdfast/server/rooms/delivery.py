@@ -346,7 +346,7 @@ class SpectatorDelivery(Delivery):
 
     def _unknown(self, name: str) -> Refused:
         if name in self._for_players:
-            return NotAllowed(f"{name!r} is for players: a spectator of a {self._room.kind} may not send it")
+            return NotAllowed(f"{name!r} is for players: spectators may not send it")
         return super()._unknown(name)
 
 

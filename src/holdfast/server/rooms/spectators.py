@@ -108,7 +108,7 @@ class Spectators:
         if session.seat is not None and session.seat.room.id == room.id:
             raise AlreadySeated("you have a seat in this room, and hear everything already")
         if room.max_spectators <= 0:
-            raise NotAllowed(f"a {room.kind} has no places for spectators")
+            raise NotAllowed(f"rooms of the kind {room.kind!r} have no places for spectators")
         existing = self.places.of(session.player_id) if room.duplicate != "allow" else None
         if existing is not None:
             if room.duplicate == "reject" and existing.state is SeatState.TAKEN:
