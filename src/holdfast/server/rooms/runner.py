@@ -45,6 +45,7 @@ from holdfast.server.rooms.approval import approve
 from holdfast.server.rooms.delivery import Delivery, Resyncs
 from holdfast.server.rooms.effects import RoomEffects
 from holdfast.server.rooms.entry import RoomEntry
+from holdfast.server.rooms.handles import make_handle
 from holdfast.server.rooms.outlet import ChannelOutlet, PendingOutlet, SilentOutlet, open_channel
 from holdfast.server.rooms.persistence import Persistence
 from holdfast.server.rooms.recorder import kept_arguments, new_recorder
@@ -213,27 +214,18 @@ class RoomRunner:
     def handle(self) -> RoomHandle:
         """The room as sessions and connections see it: made for the first seat."""
         if self._handle is None:
-            self._handle = self._make_handle()
+            self._handle = make_handle(
+                self.room,
+                self.context,
+                self.delivery,
+                keep=self.persistence.keep_seated,
+                has_read=self.has_read,
+                dropped=self.dropped,
+                returned=self.returned,
+                leave=self.leave,
+                free=self.free,
+            )
         return self._handle
-
-    def _make_handle(self) -> RoomHandle:
-        delivery = self.delivery
-        return RoomHandle(
-            id=self.room.id,
-            kind=self.room.kind,
-            is_saved=self.room.durability != "memory",
-            grace_s=self._grace_s,
-            keep=self.persistence.keep_seated,
-            deliver=delivery.deliver,
-            refuse=delivery.refuse,
-            deliver_latest=delivery.deliver_latest,
-            has_read=self.has_read,
-            dropped=self.dropped,
-            returned=self.returned,
-            leave=self.leave,
-            free=self.free,
-            later=self.context.later,
-        )
 
     # Life
 
@@ -501,9 +493,6 @@ class RoomRunner:
         if session.place is not None and session.place.room.id == self.room.id:
             # What it heard as a spectator until now, it hears on the seat from now on.
             self.spectators.free(session.place, Reason.SEATED)
-
-    def _grace_s(self) -> float:
-        return self.room.grace_s
 
     # Spectators
 
