@@ -9,7 +9,7 @@ The second round does the same among hostile connections: some open a link and s
 then, some garbage, some a frame that is far too large, some shake hands and never say who they are. Each comes back as
 soon as it is thrown out.
 
-    python benchmarks/storm.py [--clients 10000] [--hostile 2000] [--over websocket] [--within 10]
+    python -m benchmarks.storm [--clients 10000] [--hostile 2000] [--over websocket] [--within 10]
 """
 
 import argparse
@@ -32,12 +32,14 @@ from itertools import count
 from multiprocessing.connection import Connection
 from typing import Any, NamedTuple
 
+import msgspec
 import uvloop
 from rich.console import Console
 from rich.progress import Progress
 from rich.table import Table
 
 import holdfast
+from benchmarks.rounds import Rounds
 from holdfast import ClientRoom, ClientSession, Limits, Message, Outcome, Player, PlayerData, Room, on
 
 SEATS = 100
@@ -357,7 +359,8 @@ class Worker:
 
     def __init__(self, target: Callable[..., None], *args: Any) -> None:
         self.pipe, theirs = multiprocessing.Pipe()
-        self._process = multiprocessing.Process(target=target, args=(theirs, *args), daemon=True)
+        process = multiprocessing.get_context("spawn").Process
+        self._process = process(target=target, args=(theirs, *args), daemon=True)
         self._process.start()
 
     def ask(self, word: str) -> Any:
@@ -372,7 +375,29 @@ class Worker:
             self._process.kill()
 
 
-def round_of(clients: int, hostile: int, over: str, progress: Progress) -> tuple[Result, dict[str, float], int]:
+class Sizes(msgspec.Struct):
+    """The options of a storm without a hostile crowd, over WebSocket."""
+
+    clients: int = 10_000
+
+
+SIZES = Sizes()
+
+
+def measure(sizes: Sizes, rounds: Rounds) -> None:
+    """Play the rounds: nobody else's clients resume by the thousand, so Holdfast is alone."""
+    for number in range(1, rounds.number + 1):
+        rounds.tell(f"round {number}/{rounds.number}, {sizes.clients:,} clients")
+        result, server, _ = round_of(sizes.clients, 0, "websocket")
+        wrong = result.missing + result.lost + result.duplicated + int(server["wrong"])
+        if wrong or set(result.outcomes) != {"resumed"}:
+            raise AssertionError(f"the promise does not hold: {result.outcomes}, {wrong} messages or clients are wrong")
+        rounds.figures.add("resume_storm_s", "holdfast", result.back_s[-1])
+
+
+def round_of(
+    clients: int, hostile: int, over: str, progress: Progress | None = None
+) -> tuple[Result, dict[str, float], int]:
     """One storm; with what the server says of it, and how many hostile links there were."""
     server = Worker(run_server)
     doors = server.pipe.recv()
@@ -380,10 +405,11 @@ def round_of(clients: int, hostile: int, over: str, progress: Progress) -> tuple
     scheme, (host, port) = ("ws", doors["websocket"]) if over == "websocket" else ("tcp", doors["tcp"])
     share = clients // CLIENT_PROCESSES
     crews = [Worker(run_clients, f"{scheme}://{host}:{port}", share, 1 + number) for number in range(CLIENT_PROCESSES)]
-    task = progress.add_task(f"sign in, {hostile} hostile" if hostile else "sign in", total=share)
+    shown = progress or Progress(disable=True)
+    task = shown.add_task(f"sign in, {hostile} hostile" if hostile else "sign in", total=share)
     for crew in crews:
         while (word := crew.pipe.recv()) != "ready":
-            progress.update(task, completed=word)
+            shown.update(task, completed=word)
     if crowd is not None:
         crowd.pipe.recv()
     before = server.ask("tell")
@@ -427,7 +453,6 @@ def main() -> int:
     parser.add_argument("--over", choices=("websocket", "tcp"), default="websocket")
     parser.add_argument("--within", type=float, default=10.0, help="seconds in which all must be back")
     options = parser.parse_args()
-    multiprocessing.set_start_method("spawn")
     console = Console()
     holds = True
     columns: dict[str, list[str]] = {}
