@@ -6,6 +6,7 @@ figures.
 """
 
 import argparse
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -20,12 +21,19 @@ from benchmarks import durable, echo, growth, held, joins, neighbours, report, s
 from benchmarks.report import BUSY
 from benchmarks.results import RESULTS, Figures, this_run, write
 from benchmarks.rounds import Rounds, Tell, table_of
-from benchmarks.systems import SYSTEMS, install
+from benchmarks.systems import ROOT, SYSTEMS, install
 
 MODULES: dict[str, ModuleType] = {
     module.__name__.rpartition(".")[2]: module
     for module in (echo, tick, joins, held, growth, shared_state, storm, durable, search, neighbours)
 }
+DETAILS: dict[str, tuple[str, ...]] = {
+    "spectators": ("tick", "--rooms", "1", "--players", "1", "--spectators", "2000", "--hz", "5", "--rounds", "3"),
+    **{name: (name,) for name in ("commit_bytes", "recovery", "restart", "saved", "large_state", "directory", "state")},
+    "crowded_storm": ("storm",),
+    "compression": ("compression",),
+}
+"""Questions about parts of Holdfast: programs that print tables of their own, and run only when they are asked for."""
 TINY: dict[str, dict[str, Any]] = {
     "echo": {"clients": 4, "messages": 40, "rate": 100, "seconds": 0.2},
     "tick": {"rooms": 1, "players": 4, "seconds": 0.3},
@@ -73,6 +81,12 @@ def main() -> int:
 
 def _measured(name: str, options: argparse.Namespace, figures: Figures, tell: Tell) -> list[str]:
     """One benchmark; what went wrong."""
+    if name in DETAILS:
+        program, *arguments = DETAILS[name]
+        command = [sys.executable, "-m", f"benchmarks.{program}", *arguments]
+        tell(" ".join(command[1:]))
+        done = subprocess.run(command, check=False, cwd=ROOT)
+        return [f"{name} failed"] if done.returncode else []
     module = MODULES[name]
     sizes = msgspec.structs.replace(module.SIZES, **TINY[name]) if options.tiny else module.SIZES
     try:
@@ -117,10 +131,12 @@ class _Shown:
 def _names(text: str) -> list[str]:
     """Benchmarks, by the names of their modules, in the order in which they run."""
     given = [each for each in text.replace(",", " ").split() if each]
-    if unknown := set(given) - set(MODULES):
-        known = ", ".join(MODULES)
+    if "details" in given:
+        given += DETAILS
+    if unknown := set(given) - {"details", *MODULES, *DETAILS}:
+        known = ", ".join((*MODULES, *DETAILS))
         raise argparse.ArgumentTypeError(f"there is no benchmark {', '.join(sorted(unknown))}; there are {known}")
-    return [name for name in MODULES if name in given or not given]
+    return [name for name in (*MODULES, *DETAILS) if name in given]
 
 
 def _parse() -> argparse.Namespace:
@@ -128,7 +144,11 @@ def _parse() -> argparse.Namespace:
         prog="python -m benchmarks", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument(
-        "--only", type=_names, default=list(MODULES), metavar="NAMES", help=f"some of: {', '.join(MODULES)}"
+        "--only",
+        type=_names,
+        default=list(MODULES),
+        metavar="NAMES",
+        help=f"some of: {', '.join(MODULES)}; or details: {', '.join(DETAILS)}",
     )
     parser.add_argument(
         "--systems",
