@@ -5,7 +5,6 @@ import sys
 from pathlib import Path
 
 import msgspec
-
 from benchmarks import report
 from benchmarks.results import BENCHMARKS, LATEST, RESULTS, Results, read, read_about
 from benchmarks.systems import ROOT, SYSTEMS
