@@ -51,13 +51,14 @@ class CountingProtocol(ClientProtocol):
     def receive(self, payload: bytes) -> Iterator[Event]:
         for event in super().receive(payload):
             if isinstance(event, Arrived):
-                self._count(event)
+                self.count(event)
             elif isinstance(event, Welcomed):
                 self._welcomed(event)
             yield event
         self._acknowledge()
 
-    def _count(self, arrived: Arrived) -> None:
+    def count(self, arrived: Arrived) -> None:
+        """A message came for the game: is it the next one?"""
         stream = (arrived.session, arrived.channel, arrived.generation)
         last = self._last.get(stream, 0)
         self.tally.received += 1
