@@ -52,6 +52,8 @@ TINY: dict[str, dict[str, Any]] = {
 def main() -> int:
     """Parse, install, measure, write."""
     options = _parse()
+    if sys.platform != "linux":
+        sys.exit("The benchmarks ask Linux about other processes, and pin them to cores: run them there.")
     console = Console(stderr=True, highlight=False)
     for problem in [] if options.no_install else install():
         console.print(f"Cannot be installed: {problem}", markup=False)

@@ -9,6 +9,7 @@ alternative, one transaction per message, is measured at the lowest load. No pee
     python -m benchmarks.durable --plot docs/images/durable.svg
 """
 
+import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -17,7 +18,7 @@ import msgspec
 from benchmarks.contest import Contestant, Paced
 from benchmarks.game import Game
 from benchmarks.plots import Curve, curves
-from benchmarks.rounds import Rounds, alone, this_module
+from benchmarks.rounds import Rounds, alone
 from benchmarks.systems import ROOT, SYSTEMS
 
 MODES = ("memory", "commit", "naive")
@@ -97,4 +98,4 @@ def loads(mode: str) -> tuple[int, ...]:
 
 
 if __name__ == "__main__":
-    alone(this_module())
+    alone(sys.modules[__name__])

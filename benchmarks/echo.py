@@ -7,11 +7,13 @@ the wait for the answer counts from that time, however late the message left.
     python -m benchmarks.echo [--clients 200] [--messages 40000] [--rate 5000] [--rounds 3] [--systems holdfast picows]
 """
 
+import sys
+
 import msgspec
 
 from benchmarks.contest import Contestant
 from benchmarks.game import Game
-from benchmarks.rounds import Rounds, alone, this_module
+from benchmarks.rounds import Rounds, alone
 from benchmarks.systems import SYSTEMS, System
 
 
@@ -42,4 +44,4 @@ def measure(sizes: Sizes, rounds: Rounds) -> None:
 
 
 if __name__ == "__main__":
-    alone(this_module())
+    alone(sys.modules[__name__])

@@ -7,11 +7,13 @@ the kernel and of the processor's caches, which bare servers have too.
     python -m benchmarks.growth [--few 100] [--many 10000] [--messages 40000] [--rounds 3] [--systems holdfast picows]
 """
 
+import sys
+
 import msgspec
 
 from benchmarks.contest import Contestant
 from benchmarks.game import Game
-from benchmarks.rounds import Rounds, alone, this_module
+from benchmarks.rounds import Rounds, alone
 from benchmarks.systems import System
 
 # The bare servers have no rooms to tell apart.
@@ -55,4 +57,4 @@ def measure(sizes: Sizes, rounds: Rounds) -> None:
 
 
 if __name__ == "__main__":
-    alone(this_module())
+    alone(sys.modules[__name__])

@@ -9,13 +9,14 @@ out, after a collection of garbage: the operating system sees more, because memo
 """
 
 import asyncio
+import sys
 from tempfile import TemporaryDirectory
 
 import msgspec
 
 from benchmarks.contest import Contestant
 from benchmarks.game import Game
-from benchmarks.rounds import Rounds, alone, this_module
+from benchmarks.rounds import Rounds, alone
 from benchmarks.systems import System
 
 # Until a server has dealt with connections that are lost, and the timers of new ones are over.
@@ -75,4 +76,4 @@ def measure(sizes: Sizes, rounds: Rounds) -> None:
 
 
 if __name__ == "__main__":
-    alone(this_module())
+    alone(sys.modules[__name__])

@@ -7,11 +7,13 @@ the server, after a collection of garbage.
     python -m benchmarks.joins [--clients 2000] [--seats 50] [--rounds 3] [--systems holdfast colyseus]
 """
 
+import sys
+
 import msgspec
 
 from benchmarks.contest import Contestant
 from benchmarks.game import Game
-from benchmarks.rounds import Rounds, alone, this_module
+from benchmarks.rounds import Rounds, alone
 from benchmarks.systems import SYSTEMS, System
 
 
@@ -44,4 +46,4 @@ def measure(sizes: Sizes, rounds: Rounds) -> None:
 
 
 if __name__ == "__main__":
-    alone(this_module())
+    alone(sys.modules[__name__])

@@ -5,7 +5,6 @@ rounds and adds what it measures to `rounds.figures`. `alone` makes a program of
 """
 
 import argparse
-import inspect
 from collections.abc import Callable, Coroutine, Iterable
 from types import ModuleType
 from typing import Any
@@ -86,13 +85,3 @@ def table_of(figures: Figures) -> Table:
             table.add_row(name, SYSTEMS[system].title, f"{each.median:,g} {unit}", f"{each.spread:,g}", ratio)
         table.add_section()
     return table
-
-
-def this_module() -> ModuleType:
-    """The module that calls: a benchmark that was started by its name."""
-    frame = inspect.currentframe()
-    assert frame is not None
-    assert frame.f_back is not None
-    module = inspect.getmodule(frame.f_back)
-    assert module is not None
-    return module

@@ -180,7 +180,7 @@ def serve_picows(game: Game) -> None:
     async def main() -> None:
         server = await picows.ws_create_server(lambda _: Client(), "127.0.0.1", 0, backlog=2048)
         ended = asyncio.Event()
-        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, ended.set)
+        asyncio.get_running_loop().add_signal_handler(signal.SIGINT, ended.set)
         obey(server.sockets[0].getsockname()[1], game)
         await ended.wait()
 
@@ -221,7 +221,8 @@ def obey(port: int, game: Game) -> None:
             sys.stdout.flush()
         else:
             asyncio.get_running_loop().remove_reader(0)
-            signal.raise_signal(signal.SIGTERM)
+            # At once: on SIGTERM a server waits for its rooms.
+            signal.raise_signal(signal.SIGINT)
 
     asyncio.get_running_loop().add_reader(0, said)
     sys.stdout.write(f"{port}\n")

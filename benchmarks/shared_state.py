@@ -7,11 +7,13 @@ nothing for players who are away.
     python -m benchmarks.shared_state [--rooms 10] [--players 50] [--hz 20] [--seconds 4] [--rounds 3]
 """
 
+import sys
+
 import msgspec
 
 from benchmarks.contest import Contestant
 from benchmarks.game import Game
-from benchmarks.rounds import Rounds, alone, this_module
+from benchmarks.rounds import Rounds, alone
 from benchmarks.systems import System
 
 
@@ -43,4 +45,4 @@ def measure(sizes: Sizes, rounds: Rounds) -> None:
 
 
 if __name__ == "__main__":
-    alone(this_module())
+    alone(sys.modules[__name__])

@@ -8,12 +8,14 @@ acknowledgements. Holdfast's clients acknowledge as the SDKs do.
     python -m benchmarks.tick --rooms 1 --players 1 --spectators 2000 --hz 5 --systems holdfast picows
 """
 
+import sys
+
 import msgspec
 
 from benchmarks.clients import HoldfastClient
 from benchmarks.contest import Contestant
 from benchmarks.game import Game
-from benchmarks.rounds import Rounds, alone, this_module
+from benchmarks.rounds import Rounds, alone
 from benchmarks.systems import SYSTEMS, System
 
 
@@ -50,4 +52,4 @@ def measure(sizes: Sizes, rounds: Rounds) -> None:
 
 
 if __name__ == "__main__":
-    alone(this_module())
+    alone(sys.modules[__name__])
