@@ -9,7 +9,7 @@ from msgspec import Raw
 from holdfast.cli.bench.bot import CountingProtocol
 from holdfast.cli.bench.command import Objectives, judge
 from holdfast.cli.bench.run import Measured
-from holdfast.cli.bench.tally import Histogram, ServerReport, Tally
+from holdfast.cli.bench.tally import Histogram, LoadTally, ServerReport
 from holdfast.cli.main import main
 from holdfast.client.channels import Arrived
 from holdfast.core.codec import MSGPACK
@@ -35,7 +35,7 @@ async def test_a_new_game_is_loaded_by_its_own_bot_while_connections_break(tmp_p
 
 def measured(**changes: object) -> Measured:
     """A run without a flaw: ten messages were sent, acknowledged and applied."""
-    tally = Tally(sent=10, acknowledged=10, received=10)
+    tally = LoadTally(sent=10, acknowledged=10, received=10)
     server = ServerReport(cpu_s=1.0, memory_mib=50.0, applied=10, repeated=0, throttled=0, has_agents=False)
     run = Measured(took_s=10.0, tally=tally, server=server, server_cpu_s=1.0)
     for name, value in changes.items():
@@ -82,7 +82,7 @@ def test_an_objective_that_was_not_measured_is_not_met() -> None:
 
 def test_a_bot_counts_what_is_left_out_and_what_comes_twice_by_itself() -> None:
     protocol = CountingProtocol(MSGPACK, None, Limits())
-    protocol.count_in(tally := Tally())
+    protocol.count_in(tally := LoadTally())
 
     for seq in (1, 2, 5, 5, 6):
         protocol.count(Arrived("session", 1, 1, seq, "say", Raw(b"")))

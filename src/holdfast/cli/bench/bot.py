@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from random import Random
 from typing import Any, NamedTuple
 
-from holdfast.cli.bench.tally import Tally
+from holdfast.cli.bench.tally import LoadTally
 from holdfast.client.channels import Arrived
 from holdfast.client.protocol import ClientProtocol, Event, Welcomed
 from holdfast.client.room import ClientRoom
@@ -25,11 +25,11 @@ class _Unacknowledged(NamedTuple):
 class CountingProtocol(ClientProtocol):
     """A client's protocol whose messages are counted, apart from what the protocol itself keeps of them."""
 
-    tally: Tally
+    tally: LoadTally
     late_s = 0.0
     """How late the bot is: the next message was due so much earlier."""
 
-    def count_in(self, tally: Tally) -> None:
+    def count_in(self, tally: LoadTally) -> None:
         """Count here from now on."""
         self.tally = tally
         self._unacknowledged: dict[int, deque[_Unacknowledged]] = {}

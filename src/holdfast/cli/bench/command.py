@@ -11,7 +11,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 from rich.text import Text
 
 from holdfast.cli.bench.load import load_bot
-from holdfast.cli.bench.run import Measured, Plan, Run, load_processes
+from holdfast.cli.bench.run import BenchPlan, Measured, Run, load_processes
 from holdfast.cli.bench.tally import Histogram
 from holdfast.cli.options import flag_option, seconds_option
 from holdfast.core.addresses import is_loopback
@@ -92,7 +92,9 @@ def bench(  # noqa: PLR0913 - one parameter for each option
         raise click.UsageError("--store is for a server that this command starts: give GAME.")
     # Here too, so that an error in it is shown at once.
     load_bot(bot)
-    plan = Plan(game, url, bot, clients, seconds, drop_rate, min(processes or load_processes(), clients), store, seed)
+    plan = BenchPlan(
+        game, url, bot, clients, seconds, drop_rate, min(processes or load_processes(), clients), store, seed
+    )
     console = Console(highlight=False)
     with tempfile.TemporaryDirectory(prefix="holdfast-bench-") as folder, _Shown(plan, console) as shown:
         run = Run(plan, folder, shown.draw)
@@ -125,7 +127,7 @@ def _check_target(game: str, url: str, *, remote: bool) -> None:
 class _Shown:
     """A progress bar in a terminal, a line now and then elsewhere."""
 
-    def __init__(self, plan: Plan, console: Console) -> None:
+    def __init__(self, plan: BenchPlan, console: Console) -> None:
         self._plan = plan
         self._console = console
         columns = (TextColumn("{task.description:<8}"), BarColumn(), TextColumn("{task.fields[news]}"))
@@ -184,7 +186,7 @@ def lost_and_doubled(measured: Measured) -> tuple[int, int]:
     return lost, doubled
 
 
-def report(plan: Plan, measured: Measured) -> Iterator[Text]:
+def report(plan: BenchPlan, measured: Measured) -> Iterator[Text]:
     """The figures, a line each."""
     tally = measured.tally
     took_s = max(measured.took_s, 1e-9)

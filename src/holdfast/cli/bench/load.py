@@ -18,7 +18,7 @@ import msgspec
 
 from holdfast.cli.bench.bot import BotSession, CountingProtocol
 from holdfast.cli.bench.server import leave_terminal
-from holdfast.cli.bench.tally import Histogram, Tally
+from holdfast.cli.bench.tally import Histogram, LoadTally
 from holdfast.cli.loading import load_module
 from holdfast.client.connect import connect, dial
 from holdfast.client.connector import DialOptions
@@ -57,14 +57,14 @@ class Load:
 
 
 @dataclass(frozen=True)
-class Bot:
+class BotFile:
     """What a bot's file defines."""
 
     play: Callable[[BotSession], Any]
     connect: Callable[[int], dict[str, Any]]
 
 
-def load_bot(target: str) -> Bot:
+def load_bot(target: str) -> BotFile:
     """Run a bot's file; an error in it is a `ClickException`."""
     module: ModuleType = load_module(target)
     play = getattr(module, "play", None)
@@ -73,10 +73,10 @@ def load_bot(target: str) -> Bot:
     options = getattr(module, "connect", None)
     if options is None or options is connect:
         # A bot may import `connect` for its types.
-        return Bot(play, lambda _: {})
+        return BotFile(play, lambda _: {})
     if not callable(options) or iscoroutinefunction(options):
         raise click.ClickException(f"`connect` in {target} must be a plain function: `def connect(number)`.")
-    return Bot(play, options)
+    return BotFile(play, options)
 
 
 def run_load(pipe: Connection, load: Load) -> None:
@@ -95,11 +95,11 @@ def run_load(pipe: Connection, load: Load) -> None:
 class Crowd:
     """The bots of one process."""
 
-    def __init__(self, load: Load, bot: Bot, pipe: Connection) -> None:
+    def __init__(self, load: Load, bot: BotFile, pipe: Connection) -> None:
         self._load = load
         self._bot = bot
         self._pipe = pipe
-        self._tally = Tally()
+        self._tally = LoadTally()
         self._sessions: dict[int, BotSession] = {}
         self._numbers = iter(range(load.first, 1 << 60, load.step))
         self._seats = asyncio.Semaphore(_AT_ONCE)
@@ -222,7 +222,7 @@ class Crowd:
             self._pipe.send((word, msgspec.msgpack.encode(told)))
 
 
-def bot_session(url: str, options: dict[str, Any], tally: Tally) -> BotSession:
+def bot_session(url: str, options: dict[str, Any], tally: LoadTally) -> BotSession:
     """A session as `holdfast.connect` makes it, which counts in this tally."""
     if unknown := options.keys() - _OPTIONS:
         raise TypeError(f"a bot's `connect` may give {', '.join(sorted(_OPTIONS))}; got {', '.join(sorted(unknown))}")

@@ -15,7 +15,7 @@ import msgspec
 
 from holdfast.cli.bench.load import SETTLE_S, Load, run_load
 from holdfast.cli.bench.server import run_server
-from holdfast.cli.bench.tally import ServerReport, Tally
+from holdfast.cli.bench.tally import LoadTally, ServerReport
 
 # A game may import much before it listens, and recover rooms from its store.
 _START_S = 120.0
@@ -27,7 +27,7 @@ WARM_UP_S = 2.0
 
 
 @dataclass(frozen=True)
-class Plan:
+class BenchPlan:
     """What is asked for."""
 
     game: str
@@ -48,7 +48,7 @@ class Measured:
     phase: str = "start"
     took_s: float = 0.0
     """How long it was measured."""
-    tally: Tally = field(default_factory=Tally)
+    tally: LoadTally = field(default_factory=LoadTally)
     load_cpu_s: float = 0.0
     """Of all processes of the load, while it was measured."""
     server_cpu_s: float | None = None
@@ -70,7 +70,7 @@ class Worker:
         self._process: BaseProcess = context.Process(target=target, args=(theirs, *arguments), daemon=True)
         self._process.start()
         theirs.close()
-        self.tally = Tally()
+        self.tally = LoadTally()
 
     def say(self, word: str) -> None:
         """Tell it something, if it is still there."""
@@ -88,7 +88,7 @@ class Worker:
         if word == "failed":
             raise click.ClickException(content)
         if word in {"tally", "settled", "ended"}:
-            self.tally = msgspec.msgpack.decode(content, type=Tally)
+            self.tally = msgspec.msgpack.decode(content, type=LoadTally)
         return word, content
 
     def report(self) -> ServerReport:
@@ -110,7 +110,7 @@ class Worker:
 class Run:
     """The server, if it is ours, and the processes of the load."""
 
-    def __init__(self, plan: Plan, folder: str, show: Callable[[Measured], None]) -> None:
+    def __init__(self, plan: BenchPlan, folder: str, show: Callable[[Measured], None]) -> None:
         self._plan = plan
         self._folder = folder
         self._show = show
@@ -204,9 +204,9 @@ class Run:
         for pipe in wait(list(by_pipe), seconds):
             assert isinstance(pipe, Connection)
             heard[by_pipe[pipe]] = by_pipe[pipe].hear()[0]
-        tally = Tally()
+        tally = LoadTally()
         for worker in self._loads:
-            tally.merge(msgspec.msgpack.decode(msgspec.msgpack.encode(worker.tally), type=Tally))
+            tally.merge(msgspec.msgpack.decode(msgspec.msgpack.encode(worker.tally), type=LoadTally))
         self.measured.tally = tally
         return heard
 

@@ -54,7 +54,7 @@ class Histogram(msgspec.Struct):
         ]
 
 
-class Tally(msgspec.Struct):
+class LoadTally(msgspec.Struct):
     """What the bots of one process have counted since it began, but the latencies since the measurement began."""
 
     signed_in: int = 0
@@ -94,7 +94,7 @@ class Tally(msgspec.Struct):
         if len(self.reasons) < _REASONS_MAX and reason not in self.reasons:
             self.reasons.append(reason)
 
-    def merge(self, other: "Tally") -> None:
+    def merge(self, other: "LoadTally") -> None:
         """What another process has counted, too."""
         for name in self.__struct_fields__:
             mine: Any = getattr(self, name)
