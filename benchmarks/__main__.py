@@ -108,6 +108,7 @@ class _Shown:
         self._task = self._progress.add_task("", total=benchmarks)
         self._name = ""
         self._begun = -1
+        self._began_at = time.monotonic()
 
     def __enter__(self) -> "_Shown":
         self._progress.start()
@@ -127,7 +128,7 @@ class _Shown:
         if self._console.is_terminal and "left out" not in text:
             self._progress.update(self._task, description=f"{self._name}: {text}")
         else:
-            self._console.print(f"{self._name}: {text}", markup=False)
+            self._console.print(f"{time.monotonic() - self._began_at:4.0f} s  {self._name}: {text}", markup=False)
 
 
 def _names(text: str) -> list[str]:

@@ -12,15 +12,15 @@ from msgspec import Raw
 
 from benchmarks.game import TEXT
 from benchmarks.serving import SAMPLE, Say
+from holdfast.client.protocol import ClientProtocol
 from holdfast.core.codec import MSGPACK
+from holdfast.core.limits import Limits
 from holdfast.schemas.frames import (
-    FOLLOWS_STATE,
     Ack,
     Auth,
     Close,
     Data,
     FromServer,
-    Hello,
     Ping,
     Pong,
     Reply,
@@ -145,6 +145,8 @@ class Client(picows.WSListener):
             self.say()
 
 
+# As the SDK says it, with all that the SDK can do.
+_HELLO = ClientProtocol(MSGPACK, Auth(), Limits()).hello()
 _BODY = Raw(MSGPACK.encode(Say(TEXT)))
 _ONE_DATA = b"\x91\x96\xa4data"
 
@@ -154,12 +156,11 @@ class HoldfastClient(Client):
 
     headers: ClassVar[list[tuple[str, str]]] = [("Sec-WebSocket-Protocol", "holdfast.v1.msgpack")]
 
-    def __init__(self, watched: str = "", *, follows: bool = False) -> None:
+    def __init__(self, watched: str = "") -> None:
         super().__init__()
         self.room = watched
         self.sent = 0
         self._acked = 0
-        self._follows = follows
         name, arguments = ("spectate", {"room": watched}) if watched else ("join_or_create", {"kind": "arena"})
         self._request = Request(1, name, Raw(MSGPACK.encode(arguments)))
         self._ahead: deque[bytes] = deque()
@@ -167,7 +168,7 @@ class HoldfastClient(Client):
 
     def begin(self) -> None:
         """Sign in."""
-        self.tell(Hello(Auth(), features=[FOLLOWS_STATE] if self._follows else []))
+        self.write(_HELLO)
 
     def tell(self, frame: Any) -> None:
         """Send a frame."""
@@ -224,7 +225,11 @@ class HoldfastClient(Client):
             case Close():
                 raise AssertionError(f"the server ended a client of the load: {frame}")
             case _:
-                pass
+                # Several messages in one frame, if the server sends them so.
+                messages = getattr(frame, "messages", ())
+                self.bytes += size if messages else 0
+                for _ in messages:
+                    self.came_back()
 
 
 class ColyseusClient(Client):

@@ -7,6 +7,7 @@ alternative, one transaction per message, is measured at the lowest load. No pee
 
     python -m benchmarks.durable [--folder /var/tmp] [--seconds 2] [--rounds 3]
     python -m benchmarks.durable --plot docs/images/durable.svg
+    python -m benchmarks.durable --store sqlite:elsewhere.db     # durable rooms on another store
 """
 
 import sys
@@ -36,6 +37,7 @@ class Sizes(msgspec.Struct):
     flat_out_seconds: float = 2.0
     in_flight: int = 16
     folder: str = ""
+    store: str = ""
     plot: str = ""
 
 
@@ -71,7 +73,7 @@ async def under_load(sizes: Sizes, mode: str, per_s: int | None) -> Paced:
     """One mode at so many messages a second, or flat out."""
     on_disk = sizes.folder or ROOT / "build"
     with TemporaryDirectory(dir=on_disk) as folder:
-        game = Game(seats=sizes.seats, durability=mode, folder=folder)
+        game = Game(seats=sizes.seats, durability=mode, folder=folder, store=sizes.store)
         async with Contestant(SYSTEMS["holdfast"], game) as contestant:
             await contestant.join(sizes.clients)
             await contestant.paced(sizes.low, 0.5)

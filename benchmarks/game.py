@@ -23,7 +23,9 @@ class Game(msgspec.Struct, frozen=True):
     durability: str = "memory"
     """"memory", "commit", or "naive": what one would write without a group commit."""
     folder: str = ""
-    """Where durable rooms are saved."""
+    """Where rooms are saved that are not in memory: an SQLite file in this folder, …"""
+    store: str = ""
+    """… or this store."""
     traced_lines: int = -1
     """Count what the server's allocator hands out, and name so many lines of code that allocate most; -1: do not."""
 
@@ -34,4 +36,4 @@ class Memory(msgspec.Struct, frozen=True):
     live_kib: float = 0.0
     """Handed out by the allocator; 0 if the server does not know."""
     lines: list[str] = []
-    """Where that has grown most since the last time."""
+    """Where that has grown most since it was asked first."""

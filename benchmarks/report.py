@@ -114,28 +114,34 @@ def _players_per_core(results: Results) -> str:
 
 def _measured(results: Results, about: dict[str, Run]) -> str:
     """The day, the machine, the versions; benchmarks that were measured together share a line."""
-    together: dict[Run, list[str]] = {}
+    together: list[tuple[Run, list[str]]] = []
     for name in results:
-        if name in about:
-            run = about[name]
-            key = next((each for each in together if _is_same(each, run)), run)
-            together.setdefault(key, []).append(name)
+        if name not in about:
+            continue
+        for run, names in together:
+            if _is_same(run, about[name]):
+                names.append(name)
+                break
+        else:
+            together.append((about[name], [name]))
     lines = []
-    for run, names in together.items():
+    for run, names in together:
         versions = ", ".join(f"{name} {number}" for name, number in run.versions.items() if name != "holdfast")
         beside = (
             f" **Beside other work (load {run.load:g}): only the ratios mean something.**" if run.load > BUSY else ""
         )
         which = "All" if len(together) == 1 else ", ".join(f"`{name}`" for name in names)
-        lines.append(f"{which}: {run.date}, {run.machine}; medians of {run.rounds} rounds; {versions}.{beside}")
+        rounds = "one round" if run.rounds == 1 else f"medians of {run.rounds} rounds"
+        lines.append(f"{which}: {run.date}, {run.machine}; {rounds}; {versions}.{beside}")
     return "\n\n".join(lines)
 
 
 def _is_same(one: Run, other: Run) -> bool:
-    return (one.date, one.machine, one.rounds, one.versions, one.load > BUSY) == (
-        *(other.date, other.machine, other.rounds, other.versions),
-        other.load > BUSY,
+    """Whether one line can speak of both."""
+    mine, theirs = (
+        (run.date, run.machine, run.rounds, run.versions, run.load if run.load > BUSY else 0) for run in (one, other)
     )
+    return mine == theirs
 
 
 def _cell(median: float, spread: float) -> str:

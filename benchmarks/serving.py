@@ -142,10 +142,11 @@ def _sharing_room(game: Game) -> type[Room[Any]]:
 def serve_holdfast(game: Game) -> None:
     """As `holdfast serve` does, but without limits of rates: the checks are made all the same."""
     room = counting_room_of(game) if game.folder else room_of(game)
-    store = f"sqlite:{Path(game.folder) / 'rooms.db'}" if game.durability == "commit" else None
+    sqlite = f"sqlite:{Path(game.folder) / 'rooms.db'}"
+    store = (game.store or sqlite) if game.durability == "commit" else None
     # Where each byte counts, the log of events, which has a fixed size, would look like growth until it is full, and so
     # would timers that are not over.
-    limits = UNLIMITED if game.traced_lines < 0 else replace(UNLIMITED, events_kept_max=1, hello_s=2.0)
+    limits = UNLIMITED if game.traced_lines < 0 else replace(UNLIMITED, events_kept_max=1, handshake_s=2.0, hello_s=2.0)
     server = holdfast.Server([room], listen=[holdfast.WebSocket(port=0)], store=store, limits=limits)
     holdfast.run(server, ready=lambda server: obey(server.addresses["websocket"][1], game))
 
@@ -193,7 +194,7 @@ class Memories:
 
     def __init__(self, lines: int) -> None:
         self._lines = lines
-        self._before: tracemalloc.Snapshot | None = None
+        self._first: tracemalloc.Snapshot | None = None
         if lines >= 0:
             tracemalloc.start()
 
@@ -205,9 +206,9 @@ class Memories:
         live_kib = tracemalloc.get_traced_memory()[0] / 1024
         if not self._lines:
             return Memory(live_kib)
-        before = self._before
-        self._before = tracemalloc.take_snapshot().filter_traces([tracemalloc.Filter(False, tracemalloc.__file__)])
-        grown = [] if before is None else self._before.compare_to(before, "lineno")[: self._lines]
+        now = tracemalloc.take_snapshot().filter_traces([tracemalloc.Filter(False, tracemalloc.__file__)])
+        self._first = first = self._first or now
+        grown = now.compare_to(first, "lineno")[: self._lines]
         return Memory(live_kib, [f"{e.size_diff} bytes, {e.count_diff} blocks: {e.traceback}" for e in grown])
 
 

@@ -34,8 +34,7 @@ def measure(sizes: Sizes, rounds: Rounds) -> None:
 
     async def play(system: System) -> None:
         async with Contestant(system, Game(seats=sizes.players, hz=sizes.hz, shares=True)) as contestant:
-            options = {"follows": True} if system.name == "holdfast" else {}
-            await contestant.join(sizes.rooms * sizes.players, **options)
+            await contestant.join(sizes.rooms * sizes.players)
             await contestant.deliveries(1.0)
             delivered = await contestant.deliveries(sizes.seconds)
             rounds.figures.add("shared_sync_cpu_us", system.name, delivered.cpu_us)

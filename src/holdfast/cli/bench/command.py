@@ -211,14 +211,15 @@ def report(plan: BenchPlan, measured: Measured) -> Iterator[Text]:
     late_ms = tally.late.within_ms(0.99)
     processes = "1 process" if plan.processes == 1 else f"{plan.processes} processes"
     yield _line("load", f"{processes}, {share:.0%} of a core each, late by {late_ms:.1f} ms (p99)")
-    if late_ms > max(_LATE_MS, _LATE_SHARE * answers_of(measured)[1].within_ms(0.99)):
+    _, answers = answers_of(measured)
+    if answers.total and late_ms > max(_LATE_MS, _LATE_SHARE * answers.within_ms(0.99)):
         advice = (
             "The load itself is late: its latencies are not the server's. Use fewer --clients, or a quieter machine"
         )
         yield Text(f"  {advice} with more cores.", style="yellow")
-    for name, answers in (("sends", tally.sends), ("asks", tally.asks)):
-        if answers.total:
-            yield from _histogram(name, answers)
+    for name, each in (("sends", tally.sends), ("asks", tally.asks)):
+        if each.total:
+            yield from _histogram(name, each)
     for reason in tally.reasons:
         yield Text(reason, style="red")
 
