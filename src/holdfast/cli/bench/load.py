@@ -129,7 +129,7 @@ class Crowd:
     def _hear(self, words: asyncio.Queue[str]) -> None:
         try:
             words.put_nowait(self._pipe.recv())
-        except EOFError:
+        except (EOFError, OSError):
             asyncio.get_running_loop().remove_reader(self._pipe.fileno())
             words.put_nowait("end")
             words.put_nowait("end")

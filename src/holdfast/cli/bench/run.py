@@ -64,7 +64,8 @@ class Measured:
 class Worker:
     """A process and the pipe to it."""
 
-    def __init__(self, target: Callable[..., None], *arguments: Any) -> None:
+    def __init__(self, name: str, target: Callable[..., None], *arguments: Any) -> None:
+        self._name = name
         context = multiprocessing.get_context("spawn")
         self.pipe, theirs = context.Pipe()
         self._process: BaseProcess = context.Process(target=target, args=(theirs, *arguments), daemon=True)
@@ -77,14 +78,17 @@ class Worker:
         try:
             self.pipe.send(word)
         except (BrokenPipeError, OSError):
-            raise click.ClickException("A process of the load or the server has ended; see above.") from None
+            raise self._gone() from None
+
+    def _gone(self) -> click.ClickException:
+        return click.ClickException(f"The process of {self._name} has ended by itself; what it said is above.")
 
     def hear(self) -> tuple[str, Any]:
         """What it says next; a `ClickException` if it has failed."""
         try:
             word, content = self.pipe.recv()
         except (EOFError, ConnectionResetError):
-            raise click.ClickException("A process of the load or the server has ended; see above.") from None
+            raise self._gone() from None
         if word == "failed":
             raise click.ClickException(content)
         if word in {"tally", "settled", "ended"}:
@@ -134,14 +138,14 @@ class Run:
         plan, url, cores = self._plan, self._plan.url, _cores()
         if not url:
             core = cores[0] if len(cores) > 1 else None
-            self._server = Worker(run_server, plan.game, plan.store, self._folder, core)
+            self._server = Worker("the server", run_server, plan.game, plan.store, self._folder, core)
             if not self._server.pipe.poll(_START_S):
                 raise click.ClickException(f"{plan.game} does not listen after {_START_S:g} s.")
             _, url = self._server.hear()
         for number in range(plan.processes):
             bots = plan.clients // plan.processes + (number < plan.clients % plan.processes)
             load = Load(url, plan.bot, number, plan.processes, bots, plan.drop_rate, plan.seed)
-            self._loads.append(Worker(run_load, load))
+            self._loads.append(Worker("the load", run_load, load))
 
     def play(self) -> None:
         """Sign everybody in, warm up, and measure."""
@@ -199,6 +203,9 @@ class Run:
             self._show(self.measured)
 
     def _listen(self, seconds: float) -> dict[Worker, str]:
+        if self._server is not None and self._server.pipe.poll():
+            # It speaks only when it is asked: it has failed, or is gone.
+            self._server.hear()
         by_pipe: dict[Connection, Worker] = {worker.pipe: worker for worker in self._loads}
         heard = {}
         for pipe in wait(list(by_pipe), seconds):

@@ -79,7 +79,7 @@ def _obey(pipe: Connection, server: Server) -> None:
     def asked() -> None:
         try:
             word = pipe.recv()
-        except EOFError:
+        except (EOFError, OSError):
             word = "stop"
         if word == "stop":
             loop.remove_reader(pipe.fileno())
