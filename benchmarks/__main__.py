@@ -19,7 +19,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from benchmarks import durable, echo, growth, held, joins, neighbours, report, search, shared_state, storm, tick
 from benchmarks.report import BUSY
-from benchmarks.results import RESULTS, Figures, this_run, write
+from benchmarks.results import RESULTS, Figures, Run, this_run, write
 from benchmarks.rounds import Rounds, Tell, table_of
 from benchmarks.systems import ROOT, SYSTEMS, install
 
@@ -70,15 +70,19 @@ def main() -> int:
                 shown.begin(name)
                 failed += _measured(name, options, figures, shown.tell)
                 # As soon as there is something: whatever ends this run, it is kept.
-                write(figures.results(), run, options.results)
+                _keep(figures, run, options)
         except KeyboardInterrupt:
             failed.append("stopped by Ctrl-C; this is what there is")
-            write(figures.results(), run, options.results)
+            _keep(figures, run, options)
     Console().print(table_of(figures))
-    if not options.no_docs:
-        report.write(results=options.results)
     console.print(f"{time.monotonic() - began_at:.0f} s. Wrote {options.results}.", *failed, sep="\n", markup=False)
     return 1 if failed else 0
+
+
+def _keep(figures: Figures, run: Run, options: argparse.Namespace) -> None:
+    write(figures.results(), run, options.results)
+    if not options.no_docs:
+        report.write(results=options.results)
 
 
 def _measured(name: str, options: argparse.Namespace, figures: Figures, tell: Tell) -> list[str]:
