@@ -68,8 +68,8 @@ class AuditStore:
     async def get(self, key: str) -> Entry | None:
         return await self._store.get(key)
 
-    async def list(self, prefix: str) -> list[Entry]:
-        return await self._store.list(prefix)
+    async def list(self, path: str) -> list[Entry]:
+        return await self._store.list(path)
 
     async def put(self, key: str, value: bytes, revision: int) -> int:
         return await self._store.put(key, value, revision)

@@ -149,14 +149,13 @@ async def _opened(url: str, claim: Claim = "shared", *, must_exist: bool = True)
 async def _all_rooms(store: Store) -> list[StoredRoom]:
     """Every room, ordered by id."""
     found: dict[str, list[Entry]] = {}
-    for entry in await store.list(room_key("")):
+    for entry in await store.list("room"):
         found.setdefault(entry.key.split("/")[1], []).append(entry)
     return [StoredRoom(room_id, entries) for room_id, entries in found.items()]
 
 
 async def _find_room(store: Store, room_id: str) -> StoredRoom | None:
-    key = room_key(room_id)
-    entries = [entry for entry in await store.list(key) if entry.key == key or entry.key.startswith(f"{key}/")]
+    entries = await store.list(room_key(room_id)) if _ID.fullmatch(room_id) else []
     return StoredRoom(room_id, entries) if entries else None
 
 
@@ -170,7 +169,7 @@ async def _get_room(store: Store, room_id: str, url: str) -> StoredRoom:
 async def _revisions(store: Store, room: StoredRoom) -> dict[str, int]:
     """The keys and revisions of a room and of the sessions with a seat in it, which cannot outlive it."""
     known = {entry.key: entry.revision for entry in room.entries}
-    for entry in await store.list("session/"):
+    for entry in await store.list("session"):
         try:
             if decode_session(entry.value).room == room.id:
                 known[entry.key] = entry.revision
@@ -284,7 +283,7 @@ async def _export_all(url: str, folder: Path) -> None:
 async def _write(store: Store, room: StoredRoom, output: Path | None) -> None:
     """Write a room to a file, or print it; raises `Unreadable`."""
     text = to_text(room.file())
-    pending = len(await store.list(f"effect/{room.id}/"))
+    pending = len(await store.list(f"effect/{room.id}"))
     if pending:
         effects = counted(pending, "pending effect")
         click.echo(f"Note: the file does not contain {effects} of room {room.id}.", err=True)
