@@ -11,6 +11,7 @@ import pytest
 from holdfast.stores import ABSENT, KEY_BYTES_MAX, VALUE_BYTES_MAX, Entry, RevisionConflict, Store, Write
 from tests.stores.harness import NEVER, Place, contents, fill
 
+ROOMS = ["room/a", "room/a/state", "room/a/state/1", "room/a~", "room/a~/!", "room/ab", "room/b"]
 PRINTABLE = "".join(map(chr, range(ord("!"), ord("~") + 1)))
 
 
@@ -103,17 +104,12 @@ async def test_a_list_is_in_the_order_of_the_keys(store: Store) -> None:
         ("room/*", []),
         ("~", ["~"]),
         ("roo", []),
-        ("room", ["room/a", "room/a/state", "room/a/state/1", "room/a~", "room/a~/!", "room/ab", "room/b"]),
-        (
-            "",
-            ["room/a", "room/a/state", "room/a/state/1", "room/a~", "room/a~/!", "room/ab", "room/b", "room0", "roo}"]
-            + ["~"],
-        ),
+        ("room", ROOMS),
+        ("", [*ROOMS, "room0", "roo}", "~"]),
     ],
 )
 async def test_a_list_has_a_key_and_all_below_it_and_no_others(store: Store, path: str, found: list[str]) -> None:
-    await fill(store, "~", "roo}", "room0", "room/b", "room/a~/!", "room/a~", "room/ab", "room/a/state/1")
-    await fill(store, "room/a/state", "room/a")
+    await fill(store, "~", "roo}", "room0", *reversed(ROOMS))
 
     assert [entry.key for entry in await store.list(path)] == sorted(found)
 
