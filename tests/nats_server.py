@@ -21,25 +21,21 @@ listen: "127.0.0.1:{port}"
 http: "127.0.0.1:{http}"
 ports_file_dir: "{folder}"
 max_payload: {payload}
-jetstream {{ store_dir: "{folder}/data", sync_interval: {sync}, limits {{ batch {{ max_msgs: {batch} }} }} }}
 {more}
+"""
+_JETSTREAM = """
+jetstream {{ store_dir: "{folder}/data", sync_interval: {sync}, limits {{ batch {{ max_msgs: {batch} }} }} }}
 """
 
 
 class NatsServer:
     """A server on loopback whose data is in a folder; after `kill` it can be started again, on the same ports."""
 
-    def __init__(
-        self,
-        folder: Path,
-        *,
-        sync: str = "always",
-        payload: int = 1024 * 1024,
-        batch: int = BATCH_MAX,
-        more: str = "",
-    ) -> None:
+    def __init__(self, folder: Path, **settings: object) -> None:
         self._folder = folder
-        self._settings = {"sync": sync, "payload": payload, "batch": batch, "more": more}
+        self.settings = {"sync": "always", "payload": 1024 * 1024, "batch": BATCH_MAX, "more": ""} | settings
+        """What its configuration says, for the next start."""
+        self.jetstream = True
         self._process: subprocess.Popen[bytes] | None = None
         self.port = self.http = -1
 
@@ -58,7 +54,8 @@ class NatsServer:
 
     def start(self) -> None:
         config = self._folder / "nats.conf"
-        config.write_text(_CONFIG.format(port=self.port, http=self.http, folder=self._folder, **self._settings))
+        template = _CONFIG + (_JETSTREAM if self.jetstream else "")
+        config.write_text(template.format(port=self.port, http=self.http, folder=self._folder, **self.settings))
         with (self._folder / "nats.log").open("ab") as log:
             self._process = subprocess.Popen([SERVER, "-c", str(config)], stdout=log, stderr=log)
         ports = self._folder / f"nats-server_{self.pid}.ports"

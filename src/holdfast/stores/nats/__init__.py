@@ -1,6 +1,5 @@
 """A store on NATS JetStream."""
 
-from holdfast.stores.nats.address import NatsAddress
 from holdfast.stores.nats.store import NatsStore
 
-__all__ = ["NatsAddress", "NatsStore"]
+__all__ = ["NatsStore"]

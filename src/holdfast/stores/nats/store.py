@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from holdfast.core.limits import Limits, NatsLimits
-from holdfast.stores.nats.address import NatsAddress, parse_address
+from holdfast.stores.nats.address import parse_address
 from holdfast.stores.nats.holder import StoreHolder
 from holdfast.stores.nats.link import NatsLink, check_library
 from holdfast.stores.nats.reading import NatsReader
@@ -47,11 +47,9 @@ class _Connected:
 class NatsStore:
     """A handle of the store at an address, as in "nats://127.0.0.1:4222/arena"; it is made if it does not exist."""
 
-    def __init__(
-        self, address: str | NatsAddress, *, limits: NatsLimits | None = None, must_exist: bool = False
-    ) -> None:
+    def __init__(self, address: str, *, limits: NatsLimits | None = None, must_exist: bool = False) -> None:
         """`must_exist`: do not make it."""
-        self.address = parse_address(address) if isinstance(address, str) else address
+        self.address = parse_address(address)
         check_library()
         self._limits = limits or Limits()
         self._must_exist = must_exist
