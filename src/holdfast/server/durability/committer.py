@@ -376,6 +376,24 @@ class Committer:
 
     async def _read_back(self, batch: PendingBatch) -> bool:
         """Find out what became of a batch, and act on it; False if it was not written."""
+        before: list[int] | None = None
+        while True:
+            entries = await self._read_all(batch)
+            values = [entry.value if entry is not None else None for entry in entries]
+            revisions = [entry.revision if entry is not None else ABSENT for entry in entries]
+            if values == [write.value for write in batch.writes]:
+                self._committed(batch, revisions)
+                return True
+            if revisions == [write.revision for write in batch.writes]:
+                return False
+            if revisions == before:
+                self._fenced(batch, revisions)
+                return True
+            # A store may still have carried it out while it was read. What stays as it is, is another server's.
+            before = revisions
+
+    async def _read_all(self, batch: PendingBatch) -> list[Entry | None]:
+        """What the store has for each write of the batch, one after the other."""
         entries: list[Entry | None] = []
         while len(entries) < len(batch.writes):
             try:
@@ -386,15 +404,7 @@ class Committer:
                 # From the beginning: what was read before may have changed.
                 entries.clear()
                 await asyncio.sleep(self._limits.store_retry_s)
-        values = [entry.value if entry is not None else None for entry in entries]
-        revisions = [entry.revision if entry is not None else ABSENT for entry in entries]
-        if values == [write.value for write in batch.writes]:
-            self._committed(batch, revisions)
-        elif revisions == [write.revision for write in batch.writes]:
-            return False
-        else:
-            self._fenced(batch, revisions)
-        return True
+        return entries
 
     # Its outcome
 
