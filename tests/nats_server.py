@@ -52,6 +52,10 @@ class NatsServer:
         assert self._process is not None
         return self._process.pid
 
+    @property
+    def is_running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
     def start(self) -> None:
         config = self._folder / "nats.conf"
         template = _CONFIG + (_JETSTREAM if self.jetstream else "")
@@ -69,7 +73,7 @@ class NatsServer:
         self.http = int(found["monitoring"][0].rpartition(":")[2])
 
     def kill(self, how: signal.Signals = signal.SIGKILL) -> None:
-        if self._process is not None and self._process.poll() is None:
+        if self._process is not None and self.is_running:
             self._process.send_signal(how)
             self._process.wait(DEADLINE_S)
 
