@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import sys
+import urllib.request
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ from tests.e2e.serving import python_process, read_until
 from tests.log_lines import line_of
 from tests.nats_server import NatsServer, shared_server
 
+ROOT = Path(__file__).parents[2]
 PAYLOAD = 1024 * 1024
 
 
@@ -165,7 +167,7 @@ async def test_a_value_larger_than_a_message_is_split_and_leaves_no_part_behind(
     await other.close()
 
 
-async def test_parts_of_different_writes_are_never_joined(store: NatsStore) -> None:
+async def test_parts_of_different_writes_are_never_joined(store: NatsStore, url: str) -> None:
     revision = await store.put("k", bytes(2 * PAYLOAD), ABSENT)
     subjects = Subjects(store.address.name)
     link = NatsLink(store.address, Limits())
@@ -175,8 +177,11 @@ async def test_parts_of_different_writes_are_never_joined(store: NatsStore) -> N
 
     with pytest.raises(Unavailable, match="overwritten"):
         await store.get("k")
+    again = NatsStore(url, limits=Limits(nats_answer_s=0.05))
+    await again.open()
     with pytest.raises(Unavailable, match="overwritten"):
-        await store.list("")
+        await again.list("")
+    await again.close()
 
     await store.put("k", b"whole", revision)
     assert [entry.value for entry in await store.list("")] == [b"whole"]
@@ -399,6 +404,33 @@ async def test_a_password_is_used_and_a_wrong_one_is_refused(server: NatsServer)
     assert "wrong" not in str(caught.value)
 
 
+async def test_the_configuration_that_is_shipped_lets_a_store_do_what_it_needs_and_no_other(tmp_path: Path) -> None:
+    server = NatsServer(tmp_path)
+    text = (ROOT / "deploy" / "nats" / "nats.conf").read_text()
+    for line in ('listen: "0.0.0.0:4222"', 'http: "127.0.0.1:8222"', "max_payload: 1MB", 'store_dir: "/var/lib/nats"'):
+        assert line in text
+        text = text.replace(line, f'store_dir: "{tmp_path}/data"' if "store_dir" in line else "")
+    server.jetstream = False
+    server.settings["more"] = text
+    server.start()
+    place = server.url.replace("nats://", "nats://arena:change-me@")
+    try:
+        store = NatsStore(f"{place}/arena?monitor={server.monitor}")
+        await store.open("sole")
+        first = await store.put("a/1", bytes(2 * PAYLOAD), ABSENT)
+        await store.commit([[Write("a/1", b"1", first), Write("a/2", b"2", ABSENT)]])
+        assert [entry.value for entry in await store.list("a")] == [b"1", b"2"]
+        with pytest.raises(Held):
+            await opened(f"{place}/arena")
+        await store.close()
+
+        other = NatsStore(f"{place}/other", limits=Limits(nats_answer_s=0.2))
+        with pytest.raises(Unknown):
+            await other.open()
+    finally:
+        server.kill()
+
+
 async def test_a_stream_that_is_no_store_is_left_alone(store: NatsStore, url: str) -> None:
     subjects = Subjects(store.address.name)
     info = await ask(store, f"STREAM.INFO.{subjects.stream}")
@@ -512,7 +544,7 @@ async def written(store: NatsStore, batch: list[Write]) -> list[int]:
         except (Unavailable, Unknown):
             outcome = RevisionConflict("", 0, 0)
         if isinstance(outcome, list):
-            return outcome
+            return list(outcome)
         try:
             entries = [await store.get(write.key) for write in batch]
         except (Unavailable, Unknown):
@@ -543,3 +575,61 @@ async def test_a_store_whose_server_is_gone_says_so_at_once_and_goes_on_when_it_
     [revision] = await written(store, [Write("k", b"2", revision)])
     assert await store.put("k", b"3", revision) > revision
     await store.close()
+
+
+# Three servers
+
+
+@pytest.fixture
+def three(tmp_path: Path) -> Iterator[list[NatsServer]]:
+    """A cluster of NATS servers."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(3)]
+    routes = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    listed = ", ".join(f'"nats://127.0.0.1:{route}"' for route in routes)
+    servers = []
+    for number, route in enumerate(routes):
+        (tmp_path / str(number)).mkdir()
+        cluster = f'{{ name: "c", listen: "127.0.0.1:{route}", routes: [{listed}] }}'
+        servers.append(NatsServer(tmp_path / str(number), more=f'server_name: "n{number}"\ncluster {cluster}'))
+    for server in servers:
+        server.start()
+    yield servers
+    for server in servers:
+        server.kill()
+
+
+async def test_three_servers_keep_each_record_three_times_and_one_may_go(three: list[NatsServer]) -> None:
+    url = ",".join(server.url for server in three)
+    store = NatsStore(f"{url}/three", limits=Limits(nats_answer_s=1.0, nats_reconnect_s=0.05))
+    await eventually_open(store)
+    revisions = {key: await store.put(key, b"1", ABSENT) for key in ("a", "b")}
+    assert [entry.revision for entry in await store.list("")] == list(revisions.values())
+    subjects = Subjects("three")
+    info = await ask(store, f"STREAM.INFO.{subjects.stream}")
+    # Not a leader, of the stream or of them all: to choose another one takes NATS many seconds.
+    with urllib.request.urlopen(f"{three[0].monitor}/jsz") as answer:  # noqa: S310, ASYNC210 - on this machine
+        leaders = {info["cluster"]["leader"], json.load(answer)["meta_cluster"]["leader"]}
+    follower = next(server for number, server in enumerate(three) if f"n{number}" not in leaders)
+
+    follower.kill()
+    after = {key: (await written(store, [Write(key, b"2", revision)]))[0] for key, revision in revisions.items()}
+    found = [await store.get(key) for key in after]
+
+    assert info["config"]["num_replicas"] == 3
+    assert [entry and (entry.value, entry.revision) for entry in found] == [(b"2", each) for each in after.values()]
+    with pytest.raises(RevisionConflict) as caught:
+        await store.put("a", b"3", revisions["a"])
+    assert caught.value.found == after["a"]
+    await store.close()
+
+
+async def eventually_open(store: NatsStore) -> None:
+    """A cluster needs a moment to find its leader."""
+    async with asyncio.timeout(DEADLINE_S):
+        while True:
+            try:
+                return await store.open("sole")
+            except (Unavailable, Unknown, ValueError):
+                await asyncio.sleep(0.05)

@@ -29,6 +29,9 @@ _TORN_MAX = 10
 _PULL_MESSAGES = 1000
 # If nobody reads on, NATS forgets the consumer after this.
 _CONSUMER_KEPT_NS = 30 * 10**9
+# A list takes a few requests, and more if it has many entries.
+_LIST_ANSWERS = 4
+_LIST_AGAIN_S = 0.05
 # A consumer that lags behind its leader catches up within some milliseconds; a batch is complete sooner.
 _LAG_S = 0.002
 
@@ -89,12 +92,19 @@ class NatsReader:
         wanted = self._subjects.at(path)
         if await self._newest(wanted) == 0:
             return []
+        failed: StoreError | None = None
         try:
-            async with asyncio.timeout(self._limits.nats_answer_s * 4):
-                found = await _Listing(self._link, self._subjects, self._limits, wanted).read(self._newest)
+            async with asyncio.timeout(self._limits.nats_answer_s * _LIST_ANSWERS):
+                while True:
+                    listing = _Listing(self._link, self._subjects, self._limits, wanted)
+                    try:
+                        return sorted(await listing.read(self._newest))
+                    except (NoAnswer, Unavailable) as error:
+                        # The consumer is at one of the servers, perhaps at one that has just gone.
+                        failed = error
+                        await asyncio.sleep(_LIST_AGAIN_S)
         except TimeoutError:
-            raise Unavailable("NATS does not get to the end of a list") from None
-        return sorted(found)
+            raise Unavailable(f"NATS does not get to the end of a list: {failed or 'too much is written'}") from failed
 
     async def _newest(self, wanted: Sequence[str]) -> int:
         found = await asyncio.gather(*map(self.last, wanted))
