@@ -5,6 +5,8 @@ messages a second. Of every message the time until its echo is measured: in a co
 acknowledgement that rides on it, leave only once the turn is on the disk.
 
     python benchmarks/durable.py [--loads 500 2000 10000 20000] [--rounds 3] [--plot docs/images/durable.svg]
+
+With --nats, as in --nats nats://127.0.0.1:4222/bench, there is also a commit room whose store is this NATS server.
 """
 
 import argparse
@@ -39,7 +41,7 @@ TEXT = "x" * 32
 SUBPROTOCOL = "holdfast.v1.msgpack"
 WIDTH, HEIGHT = 760, 420
 LEFT, RIGHT, TOP, BOTTOM = 70, 210, 30, 55
-COLOURS = {"memory": "#7a8794", "commit": "#1f8f5f", "one fsync per message": "#c2502e"}
+COLOURS = {"memory": "#7a8794", "commit": "#1f8f5f", "one fsync per message": "#c2502e", "commit on NATS": "#2b6cb0"}
 CLIENTS = 50
 ROOMS = 5
 
@@ -81,6 +83,12 @@ class CommitEcho(MemoryEcho):
     durability = "commit"
 
 
+class NatsEcho(CommitEcho):
+    """The same, on a NATS server."""
+
+    kind = "echo"
+
+
 class FsyncEcho(MemoryEcho):
     """What one would write without a group commit: every message is a transaction of its own."""
 
@@ -102,10 +110,11 @@ MODES: dict[str, type[MemoryEcho]] = {
     "memory": MemoryEcho,
     "commit": CommitEcho,
     "one fsync per message": FsyncEcho,
+    "commit on NATS": NatsEcho,
 }
 
 
-async def serve(mode: str, folder: Path) -> int:
+async def serve(mode: str, folder: Path, nats: str) -> int:
     """A server with that kind of room; the port it chose."""
     kind = MODES[mode]
     if kind is FsyncEcho:
@@ -113,13 +122,14 @@ async def serve(mode: str, folder: Path) -> int:
         FsyncEcho.database.execute("PRAGMA journal_mode=WAL")
         FsyncEcho.database.execute("PRAGMA synchronous=FULL")
         FsyncEcho.database.execute("CREATE TABLE room (id TEXT PRIMARY KEY, state BLOB)")
-    store = f"sqlite:{folder / 'rooms.db'}" if kind is CommitEcho else None
+    stores: dict[type[MemoryEcho], str] = {CommitEcho: f"sqlite:{folder / 'rooms.db'}", NatsEcho: nats}
+    store = stores.get(kind)
     server = holdfast.Server([kind], listen=[holdfast.WebSocket(port=0)], store=store, limits=UNLIMITED)
     await server.start()
     return server.addresses["websocket"][1]
 
 
-def run_server(mode: str, folder: str, pipe: Connection) -> None:
+def run_server(mode: str, folder: str, nats: str, pipe: Connection) -> None:
     """The life of a server process: it tells its port, then answers every word with its CPU time."""
 
     async def main() -> None:
@@ -137,7 +147,7 @@ def run_server(mode: str, folder: str, pipe: Connection) -> None:
             else:
                 pipe.send(time.process_time())
 
-        pipe.send(await serve(mode, Path(folder)))
+        pipe.send(await serve(mode, Path(folder), nats))
         loop.add_reader(pipe.fileno(), asked)
         await stopped.wait()
 
@@ -216,12 +226,11 @@ class Figures(msgspec.Struct):
 class Contestant:
     """One server process and its players."""
 
-    def __init__(self, mode: str, folder: Path) -> None:
+    def __init__(self, mode: str, folder: Path, nats: str) -> None:
         self.mode = mode
-        self.folder = folder
         self._pipe, theirs = multiprocessing.Pipe()
         self._process = multiprocessing.get_context("spawn").Process(
-            target=run_server, args=(mode, str(folder), theirs), daemon=True
+            target=run_server, args=(mode, str(folder), nats, theirs), daemon=True
         )
         self._process.start()
         self._port: int = self._pipe.recv()
@@ -295,7 +304,7 @@ class Contestant:
 
 async def compete(options: argparse.Namespace, folder: Path) -> dict[str, dict[str, Figures]]:
     """For each load and mode its figures: medians of rounds in which the modes take turns."""
-    contestants = [Contestant(mode, folder) for mode in MODES]
+    contestants = [Contestant(mode, folder, options.nats) for mode in MODES if options.nats or mode != "commit on NATS"]
     results: dict[str, dict[str, Figures]] = {}
     try:
         for contestant in contestants:
@@ -400,6 +409,8 @@ def echo(options: argparse.Namespace, console: Console) -> None:
         curves: list[Curve] = []
         for mode in MODES:
             points = [modes[mode] for load, modes in results.items() if load != "flat out" and mode in modes]
+            if not points:
+                continue
             curves.append(Curve(mode, "p50", [(each.per_s, each.p50_ms) for each in points]))
             curves.append(Curve(mode, "p99", [(each.per_s, each.p99_ms) for each in points]))
         options.plot.write_text(draw(curves))
@@ -415,6 +426,7 @@ def main() -> None:
     parser.add_argument(
         "--naive-max", type=int, default=2_000, help="above this load one fsync per message is left out"
     )
+    parser.add_argument("--nats", default="", help="the address of a store on NATS, to measure it too")
     parser.add_argument("--plot", type=Path, help="write the latencies as an SVG")
     parser.add_argument("--folder", type=Path, help="where the databases go: a disk, not a tmpfs")
     echo(parser.parse_args(), Console())
