@@ -397,6 +397,24 @@ class NatsLimits:
 
 
 @dataclass(frozen=True, kw_only=True)
+class ClusterLimits:
+    """The nodes of a cluster (for `holdfast.cluster`; servers do not use it yet)."""
+
+    beat_s: float = _limit(0.25, "the time between two beats of a node")
+    suspect_s: float = _limit(0.6, "how long a node may be silent", "suspected: it is asked, and takes no rooms")
+    probe_s: float = _limit(0.15, "how long a suspected node may take to answer", "it may hang, or be busy")
+    absent_s: float = _limit(0.5, "how long nobody may answer for a suspected node", "it is dead: its rooms are free")
+    silent_s: float = _limit(2.0, "how long a node may be silent that still has a link", "the same")
+    # A handler that blocks for two seconds is bad, and no reason to move a thousand rooms.
+    hung_s: float = _limit(5.0, "how long the event loop of a node may be blocked", "the same")
+    doubt_s: float = _limit(
+        2.0, "how long a node that lost its link, or sees two others vanish together, believes nobody dead"
+    )
+    nodes_max: int = _limit(1024, "nodes, also dead ones", "further ones are not heard")
+    dead_kept_s: float = _limit(60.0, "how long a dead node is remembered", "forgotten; a beat makes it known again")
+
+
+@dataclass(frozen=True, kw_only=True)
 class DirectoryLimits:
     """Directory."""
 
@@ -548,6 +566,7 @@ class Limits(
     RecordingLimits,
     ObservabilityLimits,
     DirectoryLimits,
+    ClusterLimits,
     NatsLimits,
     DurabilityLimits,
     RoomLimits,
@@ -627,6 +646,7 @@ _ABOVE_ZERO = frozenset(
             "nats_reads_max",
             "nats_deleted_s",
         ),
+        *("beat_s", "probe_s", "nodes_max"),
         *("fair_queue_portion_max", "fair_queue_turn_s", "requests_in_flight_max", "latest_kept_max"),
         *("window_messages_max", "window_bytes_max", "kept_messages_max", "kept_bytes_max"),
     }

@@ -6,7 +6,7 @@ that wait, because no answer will come. What was sent may be carried out neverth
 
 import asyncio
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -68,6 +68,8 @@ class NatsLink:
         self._last_error: Exception | None = None
         self._is_closing = False
         self.failure: asyncio.Future[Broken] | None = None
+        self.on_reconnect: list[Callable[[], None]] = []
+        """The link was lost and is back."""
 
     async def open(self) -> None:
         """Connect to one of the servers, or `Unavailable`."""
@@ -196,9 +198,10 @@ class NatsLink:
     def new_inbox(self) -> str:
         return self._opened.new_inbox()
 
-    async def reply(self, message: "Msg") -> None:
+    async def reply(self, message: "Msg", payload: bytes = b"") -> None:
+        """Answer a request of another."""
         with suppress(Unavailable, NoAnswer):  # who asked will ask again
-            await self.publish(message.reply, b"here")
+            await self.publish(message.reply, payload)
 
     # From the library
 
@@ -224,6 +227,8 @@ class NatsLink:
 
     async def _reconnected(self) -> None:
         log.warning("connected to NATS again", store=str(self._address))
+        for heard in self.on_reconnect:
+            heard()
 
     async def _closed(self) -> None:
         # For good, although it was told to go on for ever: the server sent it away.
