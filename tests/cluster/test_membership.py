@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 import pytest
 
-from holdfast.cluster.membership import MEMBER_TABLE, MemberChange, MemberEvent, Members, MemberState
+from holdfast.cluster.membership import MEMBER_TABLE, MemberChange, MemberEvent, MemberList, MemberState
 from holdfast.cluster.rendezvous import next_owner
 from holdfast.core.limits import Limits
 from holdfast.core.tables import IllegalTransition
@@ -21,7 +21,7 @@ class World:
 
     def __init__(self, *lives: str) -> None:
         self.now = 100.0
-        self.members = Members("own", LIMITS, self.now)
+        self.members = MemberList("own", LIMITS, self.now)
         self.beating = dict.fromkeys(lives, 0)
         self.absent: set[str] = set()
         self.loop_ages_s: dict[str, float] = {}
@@ -214,7 +214,7 @@ def test_a_node_whose_own_fault_it_may_be_believes_nobody_dead(why: str) -> None
 
 
 def test_a_node_that_has_just_come_believes_nobody_dead() -> None:
-    members = Members("own", LIMITS, 0.0)
+    members = MemberList("own", LIMITS, 0.0)
     members.heard(Beat(life="a", number=1), 0.0)
 
     changes = [change for n in range(1, 8) for change in members.advance(n * BEAT_S)]
@@ -248,7 +248,7 @@ def test_the_dead_are_forgotten_after_a_while_and_nodes_without_end_are_not_reme
 
 
 def test_only_nodes_that_live_and_can_are_next_to_own_a_room() -> None:
-    members = Members("own", LIMITS, 0.0)
+    members = MemberList("own", LIMITS, 0.0)
     for beat in (
         Beat(life="a", number=1, kinds=("arena",)),
         Beat(life="draining", number=1, kinds=("arena",), is_draining=True),

@@ -4,7 +4,7 @@ So far this is membership alone: nodes that beat on a bus know of each other. Se
 """
 
 from holdfast.cluster.heart import Heart
-from holdfast.cluster.membership import ClusterMember, MemberChange, Members, MemberState
+from holdfast.cluster.membership import ClusterMember, MemberChange, MemberList, MemberState
 from holdfast.cluster.nats import NatsBus
 from holdfast.cluster.port import Bus, BusError, NobodyThere, NoReply
 from holdfast.cluster.watch import MemberWatch
@@ -15,9 +15,9 @@ __all__ = [
     "ClusterMember",
     "Heart",
     "MemberChange",
+    "MemberList",
     "MemberState",
     "MemberWatch",
-    "Members",
     "NatsBus",
     "NoReply",
     "NobodyThere",

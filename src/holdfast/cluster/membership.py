@@ -81,7 +81,7 @@ class MemberChange:
     why: str
 
 
-class Members:
+class MemberList:
     """What one node knows of the others."""
 
     def __init__(self, own_life: str, limits: ClusterLimits, now: float) -> None:
@@ -148,11 +148,14 @@ class Members:
 
     def advance(self, now: float) -> list[MemberChange]:
         """Time has passed. To be called at least once for each beat."""
-        limits, changes = self._limits, []
-        if now - self._advanced_at > limits.suspect_s:
-            # This node was paused: the beats of the others wait to be read.
-            self.doubt(now)
+        limits = self._limits
+        changes: list[MemberChange] = []
+        was_paused = now - self._advanced_at > limits.suspect_s
         self._advanced_at = now
+        if was_paused:
+            # The beats of the others wait to be read.
+            self.doubt(now)
+            return changes
         for life, member in list(self._members.items()):
             silent_s = now - member.heard_at
             if member.state is MemberState.ALIVE and silent_s >= limits.suspect_s:

@@ -42,13 +42,13 @@ class NatsBus:
         async def told(message: "Msg") -> None:
             heard(message.subject.removeprefix(self._root), message.data)
 
-        await self._link.subscribe(self._root + topic, told)
+        await self._link.listen(self._root + topic, told)
 
     async def answer(self, topic: str, answer: Answer) -> None:
         async def asked(message: "Msg") -> None:
             await self._link.reply(message, answer(message.data))
 
-        await self._link.subscribe(self._root + topic, asked)
+        await self._link.listen(self._root + topic, asked)
 
     async def ask(self, topic: str, payload: bytes, within_s: float) -> bytes:
         try:

@@ -6,7 +6,7 @@ from functools import partial
 
 import msgspec
 
-from holdfast.cluster.membership import MemberChange, Members
+from holdfast.cluster.membership import MemberChange, MemberList
 from holdfast.cluster.port import Bus, NobodyThere, NoReply
 from holdfast.core.limits import ClusterLimits
 from holdfast.logs import get_logger
@@ -26,7 +26,7 @@ class MemberWatch:
         self._own_life = own_life
         self._limits = limits
         self._loop = asyncio.get_running_loop()
-        self.membership = Members(own_life, limits, self._loop.time())
+        self.membership = MemberList(own_life, limits, self._loop.time())
         self.on_change: list[Callable[[MemberChange], None]] = []
         self._watching: asyncio.Task[None] | None = None
         self._asking: dict[str, asyncio.Task[None]] = {}

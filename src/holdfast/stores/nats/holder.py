@@ -65,7 +65,7 @@ class StoreHolder:
 
     async def take(self, *, takeover: bool) -> None:
         """Put this server's name into the store; `Held` if another one lives there, unless this is a takeover."""
-        await self._link.subscribe(self._subjects.of_life(self._own.life), self._asked)
+        await self._link.listen(self._subjects.of_life(self._own.life), self._asked)
         for _ in range(_ATTEMPTS_MAX):
             found = await self._reader.last(self._subjects.holder)
             former = _holder_of(found)
@@ -77,7 +77,7 @@ class StoreHolder:
                 )
             if await self._write(self._own, found):
                 self._is_holding = True
-                await self._link.subscribe(self._subjects.holder, self._changed)
+                await self._link.listen(self._subjects.holder, self._changed)
                 return
         raise Unavailable("other servers take the store at the same time")
 

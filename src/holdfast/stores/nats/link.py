@@ -195,6 +195,12 @@ class NatsLink:
         limit = 2 * max(self._limits.nats_read_bytes_max, 2 * self.payload_bytes_max)
         return await self._opened.subscribe(subject, cb=heard, pending_bytes_limit=limit)
 
+    async def listen(self, subject: str, heard: Any) -> None:
+        """Call `heard` for each message from now on: when this returns, the server knows."""
+        await self.subscribe(subject, heard)
+        # Not the library's `flush`: its ping overtakes what waits to be sent.
+        await self.request(f"{self._inbox}.{self._count + 1}", b"")
+
     def new_inbox(self) -> str:
         return self._opened.new_inbox()
 
