@@ -32,6 +32,8 @@ log = get_logger("holdfast.server")
 # The weight of the last pause between two commits in the moving average, and the longest pause that counts.
 _PAUSE_GAIN = 0.25
 _PAUSE_MAX_S = 1.0
+# Messages that are deleted in one batch.
+_DISCARDED_MAX = 500
 
 
 class PendingBatch:
@@ -270,11 +272,13 @@ class Committer:
         batches: list[PendingBatch] = []
         of_room: dict[RoomWriter, PendingBatch] = {}
         size = 0
-        if self._discarded:
+        # In batches of some size: a store may have a limit for one.
+        for start in range(0, len(self._discarded), _DISCARDED_MAX):
             batch = PendingBatch()
-            batch.writes += [Write(send.key, None, send.revision) for send in self._discarded]
+            sends = self._discarded[start : start + _DISCARDED_MAX]
+            batch.writes += [Write(send.key, None, send.revision) for send in sends]
             batches.append(batch)
-            self._discarded.clear()
+        self._discarded.clear()
         links = self.sessions.links()
         for room in list(self._dirty_rooms):
             if room not in self._dirty_rooms:

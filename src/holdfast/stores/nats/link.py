@@ -224,7 +224,11 @@ class NatsLink:
             await client.force_reconnect()
 
     async def _failed(self, error: Exception) -> None:
-        self._last_error = error
+        from nats.errors import AuthorizationError  # noqa: PLC0415 - an optional dependency
+
+        # It says more than the end of the connection that follows it.
+        if not isinstance(self._last_error, AuthorizationError):
+            self._last_error = error
 
     async def _disconnected(self) -> None:
         if not self._is_closing and self._inbox:
@@ -232,6 +236,7 @@ class NatsLink:
         self._lose()
 
     async def _reconnected(self) -> None:
+        self._last_error = None
         log.warning("connected to NATS again", store=str(self._address))
         for heard in self.on_reconnect:
             heard()

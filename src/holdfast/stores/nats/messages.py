@@ -27,6 +27,8 @@ COMMIT = "Nats-Batch-Commit"
 PARTS = "Holdfast-Parts"
 AFTER = "Holdfast-After"
 """How many messages of the batch come after this one."""
+TOO_MANY = 10199
+"""The error of a batch with more messages than the server takes."""
 _OPERATION = "KV-Operation"
 _DELETED = "DEL"
 _TTL = "Nats-TTL"

@@ -15,6 +15,7 @@ from holdfast.core.limits import NatsLimits
 from holdfast.logs import get_logger
 from holdfast.stores.nats.address import NatsAddress
 from holdfast.stores.nats.link import ApiAnswer, ApiError, NatsLink, NoResponder
+from holdfast.stores.nats.messages import EXPECTED, TOO_MANY, BatchIds, NatsMessage, PublishAck, in_one_batch
 from holdfast.stores.nats.subjects import Subjects
 from holdfast.stores.port import Unavailable
 
@@ -28,6 +29,8 @@ _TOO_FEW_PEERS = frozenset({10005, 10074})
 _JETSTREAM_OFF = frozenset({10039, 10076})
 _WIDE = 3
 _BATCH_DEFAULT = 1000
+# No stream gets as far.
+_NEVER = 2**62
 
 _ENABLE = 'add `jetstream { store_dir: "/var/lib/nats", sync_interval: always }` to its configuration'
 _SYNC = "add `sync_interval: always` to the `jetstream` of its configuration"
@@ -58,13 +61,8 @@ class _JszConfig(msgspec.Struct):
     sync_always: bool = False
 
 
-class _JszLimits(msgspec.Struct):
-    max_batch_size: int = _BATCH_DEFAULT
-
-
 class _Jsz(msgspec.Struct):
     config: _JszConfig = msgspec.field(default_factory=_JszConfig)
-    limits: _JszLimits = msgspec.field(default_factory=_JszLimits)
 
 
 async def prepare(link: NatsLink, address: NatsAddress, limits: NatsLimits, *, is_server: bool, make: bool) -> None:
@@ -81,6 +79,7 @@ async def prepare(link: NatsLink, address: NatsAddress, limits: NatsLimits, *, i
     config = await _stream(link, address, make=make)
     if is_server:
         await _check_saving(address, limits)
+        await _check_batches(link, Subjects(address.name))
         _warn_of_readers(link, address)
         _warn_of_replicas(link, address, config)
 
@@ -176,12 +175,20 @@ async def _check_saving(address: NatsAddress, limits: NatsLimits) -> None:
             raise Unavailable(f"{monitor} does not say how NATS saves: {error}") from error
         if not jsz.config.sync_always:
             raise ValueError(f"{monitor}: this NATS server acknowledges what is not saved: {_SYNC}")
-        if jsz.limits.max_batch_size <= _BATCH_DEFAULT:
-            log.warning(
-                "a room with more values than NATS takes in one batch could not be saved",
-                values=jsz.limits.max_batch_size,
-                fix=_BATCH,
-            )
+
+
+async def _check_batches(link: NatsLink, subjects: Subjects) -> None:
+    """Whether a batch may have more messages than by default; the one tried has a condition that never holds."""
+    trial = [NatsMessage(subjects.of_part("trial", number), b"", {}) for number in range(_BATCH_DEFAULT)]
+    trial.append(NatsMessage(subjects.of_key("trial"), b"", {EXPECTED: str(_NEVER)}))
+    messages = in_one_batch(trial, next(BatchIds()))
+    for message in messages[:-1]:
+        await link.publish(*message)
+    ack = msgspec.json.decode((await link.request(*messages[-1])).data, type=PublishAck)
+    if ack.error is not None and ack.error.err_code == TOO_MANY:
+        log.warning(
+            "a room with more values than NATS takes in one batch could not be saved", values=_BATCH_DEFAULT, fix=_BATCH
+        )
 
 
 def _fetch(url: str, within_s: float) -> bytes:

@@ -13,7 +13,15 @@ import msgspec
 
 from holdfast.core.limits import NatsLimits
 from holdfast.stores.nats.link import ApiError, NatsLink, NoAnswer
-from holdfast.stores.nats.messages import BatchIds, NatsMessage, PublishAck, SavedMessage, in_one_batch, messages_of
+from holdfast.stores.nats.messages import (
+    TOO_MANY,
+    BatchIds,
+    NatsMessage,
+    PublishAck,
+    SavedMessage,
+    in_one_batch,
+    messages_of,
+)
 from holdfast.stores.nats.reading import NatsReader
 from holdfast.stores.nats.subjects import Subjects
 from holdfast.stores.port import ABSENT, Batch, Full, Outcome, RevisionConflict, Unavailable, Unknown
@@ -21,7 +29,6 @@ from holdfast.stores.port import ABSENT, Batch, Full, Outcome, RevisionConflict,
 _WRONG_REVISION = 10071
 # Another write of the key is being replicated: which of the two is written is not known yet.
 _IN_FLIGHT = 10164
-_TOO_MANY = 10199
 _FULL = frozenset({10023, 10028, 10047, 10077, 10122})
 # While another write is in flight.
 _PAUSES_S = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1)
@@ -145,7 +152,7 @@ class NatsWriter:
         code = error.err_code
         if code in {_WRONG_REVISION, _IN_FLIGHT}:
             return _Refused()
-        if code == _TOO_MANY:
+        if code == TOO_MANY:
             return Unavailable(
                 f"a room needs {count} values in one batch, more than the NATS server takes: add"
                 " `limits { batch { max_msgs: 20000 } }` to the `jetstream` of its configuration, and restart it"
