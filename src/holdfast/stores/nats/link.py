@@ -31,6 +31,7 @@ _PINGS_MAX = 2
 # A server that answers pings, but this many requests in a row not, has lost its cluster: another one may have it.
 _SILENT_MAX = 2
 _NO_RESPONDERS = "503"
+_CANCEL_AGAIN_S = 0.05
 
 
 class ApiError(msgspec.Struct, frozen=True):
@@ -78,19 +79,32 @@ class NatsLink:
         self.failure = asyncio.get_running_loop().create_future()
         client = self._client = Client()
         try:
-            async with asyncio.timeout(self._limits.nats_connect_s):
-                await client.connect(**self._options())
+            await self._connect(client)
             self._inbox = client.new_inbox()
             await self.subscribe(f"{self._inbox}.*", self._answered)
-        except TimeoutError:
-            await self.close()
-            why = f" ({self._last_error})" if str(self._last_error or "") else ""
-            raise Unavailable(
-                f"no NATS server lets this one in{why}; is it running, and is the address right?"
-            ) from None
         except BaseException:
             await self.close()
             raise
+
+    async def _connect(self, client: "Client") -> None:
+        from nats.errors import Error  # noqa: PLC0415 - an optional dependency
+
+        connecting = asyncio.create_task(client.connect(**self._options()))
+        try:
+            await asyncio.wait([connecting], timeout=self._limits.nats_connect_s)
+            is_late = not connecting.done()
+        finally:
+            # Between two attempts the library takes a cancellation for that of a task of its own, and goes on.
+            while not connecting.done():
+                connecting.cancel()
+                await asyncio.wait([connecting], timeout=_CANCEL_AGAIN_S)
+        if is_late:
+            why = f" ({self._last_error})" if str(self._last_error or "") else ""
+            raise Unavailable(f"no NATS server lets this one in{why}; is it running, and is the address right?")
+        try:
+            connecting.result()
+        except (Error, OSError) as error:
+            raise Unavailable(f"NATS does not let this server in: {error!r}") from error
 
     def _options(self) -> dict[str, Any]:
         limits, address = self._limits, self._address
