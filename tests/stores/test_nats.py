@@ -489,7 +489,7 @@ async def test_a_second_server_is_refused_while_the_first_lives_even_if_it_hangs
 
 
 async def test_a_takeover_is_told_to_the_former_server_which_takes_the_store_back_when_it_is_free(
-    url: str, caplog: pytest.LogCaptureFixture
+    url: str, store: NatsStore, caplog: pytest.LogCaptureFixture
 ) -> None:
     former, taker = NatsStore(url), NatsStore(url)
     await former.open("sole")
@@ -502,6 +502,7 @@ async def test_a_takeover_is_told_to_the_former_server_which_takes_the_store_bac
         while TAKEN_OVER not in warnings(caplog):  # noqa: ASYNC110 - a deadline, not a time
             await asyncio.sleep(0.01)
     await taker.close()
+    assert not await store.reclaim()  # a tool has no claim
     assert await former.reclaim()
     await former.close()
     await opened(url)

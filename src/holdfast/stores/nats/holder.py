@@ -82,7 +82,9 @@ class StoreHolder:
         raise Unavailable("other servers take the store at the same time")
 
     async def has_it(self) -> bool:
-        """Whether the store is this server's; it takes it again from one that is gone."""
+        """Whether the store is this server's; it takes it again from one that is gone. A tool never has it."""
+        if not self._is_holding:
+            return False
         found = await self._reader.last(self._subjects.holder)
         holder = _holder_of(found)
         if holder.life == self._own.life:

@@ -29,11 +29,12 @@ _TORN_MAX = 10
 _PULL_MESSAGES = 1000
 # If nobody reads on, NATS forgets the consumer after this.
 _CONSUMER_KEPT_NS = 30 * 10**9
-# A list takes a few requests, and more if it has many entries.
+# What a list that fails is tried again for, in times that one answer may take: NATS needs as long to replace a server.
 _LIST_ANSWERS = 4
 _LIST_AGAIN_S = 0.05
 # A consumer that lags behind its leader catches up within some milliseconds; a batch is complete sooner.
 _LAG_S = 0.002
+_ROUNDS_MAX = 1000
 
 
 class _State(msgspec.Struct):
@@ -92,19 +93,19 @@ class NatsReader:
         wanted = self._subjects.at(path)
         if await self._newest(wanted) == 0:
             return []
-        failed: StoreError | None = None
-        try:
-            async with asyncio.timeout(self._limits.nats_answer_s * _LIST_ANSWERS):
-                while True:
-                    listing = _Listing(self._link, self._subjects, self._limits, wanted)
-                    try:
-                        return sorted(await listing.read(self._newest))
-                    except (NoAnswer, Unavailable) as error:
-                        # The consumer is at one of the servers, perhaps at one that has just gone.
-                        failed = error
-                        await asyncio.sleep(_LIST_AGAIN_S)
-        except TimeoutError:
-            raise Unavailable(f"NATS does not get to the end of a list: {failed or 'too much is written'}") from failed
+        loop = asyncio.get_running_loop()
+        deadline: float | None = None
+        while True:
+            listing = _Listing(self._link, self._subjects, self._limits, wanted)
+            try:
+                return sorted(await listing.read(self._newest))
+            except (NoAnswer, Unavailable) as error:
+                # The consumer is at one of the servers, perhaps at one that has just gone. A long list may take longer.
+                if deadline is None:
+                    deadline = loop.time() + _LIST_ANSWERS * self._limits.nats_answer_s
+                elif loop.time() >= deadline:
+                    raise Unavailable(f"NATS does not get to the end of a list: {error}") from error
+                await asyncio.sleep(_LIST_AGAIN_S)
 
     async def _newest(self, wanted: Sequence[str]) -> int:
         found = await asyncio.gather(*map(self.last, wanted))
@@ -145,13 +146,15 @@ class _Listing:
             )
             if made.error is not None:
                 raise Unavailable(f"NATS cannot list: {made.error.description}")
-            while not await self._catch_up(inbox, newest):  # noqa: ASYNC110 - of another process there is no event
+            for _ in range(_ROUNDS_MAX):
+                if await self._catch_up(inbox, newest):
+                    return self._entries()
                 await asyncio.sleep(_LAG_S)
+            raise Unavailable("more is written than can be read")
         finally:
             await inbox.unsubscribe()
             with suppress(StoreError):  # NATS forgets it by itself
                 await self._link.publish(f"$JS.API.CONSUMER.DELETE.{stream}.{self._name}", b"")
-        return self._entries()
 
     async def _catch_up(self, inbox: "Subscription", newest: Callable[[Sequence[str]], Awaitable[int]]) -> bool:
         """Read all that there is; whether that is all up to now, and no batch is half of it."""

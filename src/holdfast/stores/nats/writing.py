@@ -86,7 +86,7 @@ class NatsWriter:
 
     async def _write(self, portion: dict[int, Batch], outcomes: dict[int, Outcome]) -> None:
         expected = {write.key: write.revision for batch in portion.values() for write in batch}
-        for pause_s in (*_PAUSES_S, *[_PAUSES_S[-1]] * 20):
+        for pause_s in (*_PAUSES_S, *[_PAUSES_S[-1]] * 5):
             try:
                 outcomes |= await self._send(portion, expected)
             except _Refused:
