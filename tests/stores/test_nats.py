@@ -363,6 +363,8 @@ async def test_a_server_that_acknowledges_before_it_saves_is_refused_or_warned_o
 
     with pytest.raises(ValueError, match=r"not saved: add `sync_interval: always`"):
         await opened(f"{server.url}?monitor={server.monitor}")
+    with pytest.raises(Unavailable, match="does not say how NATS saves"):
+        await opened(f"{server.url}?monitor={server.url.replace('nats:', 'http:')}")
     await opened(server.url)
 
     assert warnings(caplog) == [

@@ -5,13 +5,13 @@ decision of the operator, is a warning.
 """
 
 import asyncio
-import urllib.error
 import urllib.request
+from http.client import HTTPException
 from typing import Any
 
 import msgspec
 
-from holdfast.core.limits import NatsLimits
+from holdfast.core.limits import MIB, NatsLimits
 from holdfast.logs import get_logger
 from holdfast.stores.nats.address import NatsAddress
 from holdfast.stores.nats.link import ApiAnswer, ApiError, NatsLink, NoResponder
@@ -171,7 +171,7 @@ async def _check_saving(address: NatsAddress, limits: NatsLimits) -> None:
         try:
             raw = await asyncio.to_thread(_fetch, f"{monitor.rstrip('/')}/jsz", limits.nats_connect_s)
             jsz = msgspec.json.decode(raw, type=_Jsz)
-        except (OSError, urllib.error.URLError, msgspec.MsgspecError) as error:
+        except (OSError, HTTPException, msgspec.MsgspecError) as error:
             raise Unavailable(f"{monitor} does not say how NATS saves: {error}") from error
         if not jsz.config.sync_always:
             raise ValueError(f"{monitor}: this NATS server acknowledges what is not saved: {_SYNC}")
@@ -192,8 +192,8 @@ async def _check_batches(link: NatsLink, subjects: Subjects) -> None:
 
 
 def _fetch(url: str, within_s: float) -> bytes:
-    with urllib.request.urlopen(url, timeout=within_s) as answer:  # noqa: S310 - the scheme was checked
-        content: bytes = answer.read()
+    with urllib.request.urlopen(url, timeout=within_s) as answer:  # noqa: S310 - the scheme was checked  # nosec B310
+        content: bytes = answer.read(MIB)
     return content
 
 
