@@ -345,7 +345,7 @@ async def test_a_server_that_is_not_there_or_without_jetstream_is_refused_with_w
     limits = Limits(nats_connect_s=0.3)
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
-        with pytest.raises(Unavailable, match="is it running"):
+        with pytest.raises(Unavailable, match="check that it runs"):
             await NatsStore(f"nats://127.0.0.1:{taken.getsockname()[1]}", limits=limits).open()
 
     server.jetstream = False

@@ -100,7 +100,7 @@ class NatsLink:
                 await asyncio.wait([connecting], timeout=_CANCEL_AGAIN_S)
         if is_late:
             why = f" ({self._last_error})" if str(self._last_error or "") else ""
-            raise Unavailable(f"no NATS server lets this one in{why}; is it running, and is the address right?")
+            raise Unavailable(f"no NATS server lets this one in{why}; check that it runs, and its address")
         try:
             connecting.result()
         except (Error, OSError) as error:
