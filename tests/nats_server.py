@@ -1,6 +1,7 @@
 """Real NATS servers: one for all tests of a process that only need some server, and others to stop and start."""
 
 import atexit
+import ctypes
 import json
 import shutil
 import signal
@@ -15,6 +16,7 @@ from tests.deadlines import DEADLINE_S
 
 SERVER = Path(sys.executable).with_name("nats-server")
 BATCH_MAX = 10_000
+_PR_SET_PDEATHSIG = 1
 
 _CONFIG = """
 listen: "127.0.0.1:{port}"
@@ -61,7 +63,9 @@ class NatsServer:
         template = _CONFIG + (_JETSTREAM if self.jetstream else "")
         config.write_text(template.format(port=self.port, http=self.http, folder=self._folder, **self.settings))
         with (self._folder / "nats.log").open("ab") as log:
-            self._process = subprocess.Popen([SERVER, "-c", str(config)], stdout=log, stderr=log)
+            self._process = subprocess.Popen(  # noqa: PLW1509 - no other thread holds a lock that this needs
+                [SERVER, "-c", str(config)], stdout=log, stderr=log, preexec_fn=_end_with_parent
+            )
         ports = self._folder / f"nats-server_{self.pid}.ports"
         deadline = time.monotonic() + DEADLINE_S
         while not (ports.exists() and ports.stat().st_size):
@@ -76,6 +80,12 @@ class NatsServer:
         if self._process is not None and self.is_running:
             self._process.send_signal(how)
             self._process.wait(DEADLINE_S)
+
+
+def _end_with_parent() -> None:
+    """A test that is killed leaves no server behind; only Linux can do that."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 @cache
