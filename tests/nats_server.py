@@ -63,8 +63,11 @@ class NatsServer:
         template = _CONFIG + (_JETSTREAM if self.jetstream else "")
         config.write_text(template.format(port=self.port, http=self.http, folder=self._folder, **self.settings))
         with (self._folder / "nats.log").open("ab") as log:
-            self._process = subprocess.Popen(  # noqa: PLW1509 - no other thread holds a lock that this needs
-                [SERVER, "-c", str(config)], stdout=log, stderr=log, preexec_fn=_end_with_parent
+            self._process = subprocess.Popen(
+                [SERVER, "-c", str(config)],
+                stdout=log,
+                stderr=log,
+                preexec_fn=_end_with_parent,  # noqa: PLW1509 - no other thread holds a lock that it needs
             )
         ports = self._folder / f"nats-server_{self.pid}.ports"
         deadline = time.monotonic() + DEADLINE_S
