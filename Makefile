@@ -128,8 +128,8 @@ fuzz-state: $(STAMP) ## compare mirrors with a state that is changed at random (
 audit: $(STAMP) ## ask the advisory databases about every package that is installed (needs the internet)
 	$(BIN)/pip-audit --strict --requirement constraints.txt --disable-pip --no-deps
 
-storm: $(STAMP) ## kill a server again and again; check that nothing is lost (KILLS=1000, SEED=42)
-	$(BIN)/python -m tests.storm --kills $(KILLS) $(if $(SEED),--seed $(SEED))
+storm: $(STAMP) ## kill a server again and again; check that nothing is lost (KILLS=1000, SEED=42, STORE=nats)
+	$(BIN)/python -m tests.storm --kills $(KILLS) $(if $(STORE),--store $(STORE)) $(if $(SEED),--seed $(SEED))
 
 soak: $(STAMP) ## let players come and go for long; check that nothing grows (MINUTES=20)
 	$(BIN)/python -m tests.soak --minutes $(if $(filter file,$(origin MINUTES)),20,$(MINUTES))

@@ -42,6 +42,7 @@ from holdfast.http.api import DEFAULT_HOST, DEFAULT_PORT
 from holdfast.http.static import PLAY
 from holdfast.schemas.events import NodeDraining
 from holdfast.server.durability.recovery import Pace
+from holdfast.stores.opening import shown_store
 from holdfast.stores.port import StoreError
 from holdfast.transports.links import peer_name
 from holdfast.transports.listeners import Exposed
@@ -90,7 +91,8 @@ class StoreInfo:
 @click.option(
     "--store",
     metavar="URL",
-    help="Where durable rooms are saved, as in sqlite:game.db; the file is created if it does not exist.",
+    help="Where durable rooms are saved, as in sqlite:game.db; the file is created if it does not exist. Or the address"
+    " of a NATS server with JetStream, as in nats://127.0.0.1:4222.",
 )
 @click.option(
     "--recovery",
@@ -227,7 +229,7 @@ def _run(server: Server, game: Game, store_info: StoreInfo) -> None:
 def _start_failed(error: OSError | ValueError | StoreError, game: Game, store_info: StoreInfo) -> click.ClickException:
     """What went wrong, and what to do about it."""
     if isinstance(error, StoreError):
-        return store_failed(store_info.store or f"of {game.name}", error)
+        return store_failed(shown_store(store_info.store) or f"of {game.name}", error)
     if not isinstance(error, OSError):
         return click.ClickException(f"{game.name}: {error}")
     found = re.search(r"\('(?P<host>[^']*)', (?P<port>\d+)", str(error))
@@ -321,7 +323,9 @@ def _stored(server: Server, game: Game, store_info: StoreInfo) -> Iterator[Fact]
         return
     supervised = store_info.supervised
     is_temporary = supervised is not None and store_info.store == supervised.store
-    where = "temporary, until this command ends; use --store to keep it" if is_temporary else store_info.store
+    where = (
+        "temporary, until this command ends; use --store to keep it" if is_temporary else shown_store(store_info.store)
+    )
     yield "store", where or "set up by the game"
     if game.server is not None or any(room.durability != "memory" for room in game.rooms):
         words = f"{counted(len(server.rooms), 'room')}, {counted(len(server.sessions), 'session')}"

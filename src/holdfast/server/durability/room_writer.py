@@ -252,7 +252,7 @@ class RoomWriter:
         sends, self._sends = self._sends, None
         saved = {session for session in sends.messages if session in sends.saved or self._context.is_saved(session)}
         return [
-            (session, messages, f"{sends_key(session.id)}{self.room_id}.{number}" if session in saved else "")
+            (session, messages, f"{sends_key(session.id)}/{self.room_id}.{number}" if session in saved else "")
             for session, messages in sends.messages.items()
         ]
 
