@@ -145,6 +145,7 @@ class Wire:
     """A transport that leads nowhere."""
 
     kind = "fuzz"
+    datagram_bytes_max = 0
     peer = "203.0.113.7:1"
     buffered_bytes = 0
     is_up = True
@@ -157,6 +158,10 @@ class Wire:
 
     def send(self, payload: bytes) -> None:
         """Nobody hears it."""
+
+    def send_datagram(self, payload: bytes) -> bool:
+        """Nor this."""
+        return False
 
     def close(self, code: int, reason: str) -> None:
         """Nobody hears that either."""

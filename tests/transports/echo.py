@@ -25,6 +25,9 @@ class Echo:
     def received(self, payload: bytes) -> None:
         self.transport.send(payload)
 
+    def received_datagram(self, payload: bytes) -> None:
+        self.transport.send_datagram(payload)
+
     def kept_busy(self) -> None:
         pass
 

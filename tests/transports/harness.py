@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import trustme
 from picows import WSError, WSListener, WSUpgradeRequest, WSUpgradeResponse, ws_connect
 
-from holdfast.transports import memory, tcp, websocket
+from holdfast.transports import enet, memory, tcp, websocket
 from holdfast.transports.deflate import NAME
 from holdfast.transports.http_upgrade import EXTENSIONS_HEADER, PROTOCOL_HEADER, dial_error
 from holdfast.transports.port import NORMAL, Accept, Listener, Receiver, Subprotocol, Transport, TransportLimits
@@ -102,6 +102,23 @@ class SocketAdapter:
         return transport
 
 
+class EnetAdapter:
+    """ENet on the loopback interface."""
+
+    def __init__(self, host: str = "127.0.0.1") -> None:
+        self._host = host
+
+    async def listen(self, accept: Accept, subprotocols: Sequence[Subprotocol], limits: TransportLimits) -> Listener:
+        return await enet.listen(accept, host=self._host, port=0, subprotocols=subprotocols, limits=limits)
+
+    async def dial(
+        self, receiver: Receiver, listener: Listener, subprotocols: Sequence[Subprotocol], limits: TransportLimits
+    ) -> Transport:
+        host, port = listener.addresses[0]
+        url = f"enet://{f'[{host}]' if ':' in host else host}:{port}"
+        return await enet.dial(receiver, url, subprotocols=subprotocols, limits=limits)
+
+
 class MemoryAdapter:
     """A network of its own."""
 
@@ -124,6 +141,7 @@ class Warming:
     def __init__(self, receiver: Receiver) -> None:
         self._receiver = receiver
         self._is_warm = False
+        self.received_datagram = receiver.received_datagram
         self.kept_busy = receiver.kept_busy
         self.congested = receiver.congested
         self.drained = receiver.drained
@@ -188,6 +206,7 @@ ADAPTERS: dict[str, Callable[[], Adapter]] = {
     ),
     "tcp": lambda: SocketAdapter(tcp, "tcp"),
     "tcp-tls": lambda: SocketAdapter(tcp, "tcps", tls=True),
+    "enet": EnetAdapter,
     "memory": MemoryAdapter,
     "websocket-browser": BrowserAdapter,
 }

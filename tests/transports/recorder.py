@@ -13,6 +13,7 @@ class Recorder:
     def __init__(self) -> None:
         self.transport: Transport | None = None
         self.payloads: list[bytes] = []
+        self.datagrams: list[bytes] = []
         self.busy_count = 0
         self.congested_count = 0
         self.drained_count = 0
@@ -34,6 +35,10 @@ class Recorder:
     def received(self, payload: bytes) -> None:
         self._note("received")
         self.payloads.append(payload)
+
+    def received_datagram(self, payload: bytes) -> None:
+        self._note("a datagram received")
+        self.datagrams.append(payload)
 
     def kept_busy(self) -> None:
         self._note("kept busy")

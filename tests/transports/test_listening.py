@@ -263,7 +263,8 @@ class Weighing(PendingConnections):
         super().__init__(limits)
         self.buffers: list[int] = []
 
-    def came(self, sock: socket.socket, host: str) -> PendingConnection | None:
+    def came(self, sock: socket.socket | None, host: str) -> PendingConnection | None:
+        assert sock is not None
         self.buffers.append(sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF))
         return super().came(sock, host)
 

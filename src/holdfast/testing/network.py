@@ -268,6 +268,9 @@ class _Resident:
     def received(self, payload: bytes) -> None:
         self._tell(self._receiver.received, payload)
 
+    def received_datagram(self, payload: bytes) -> None:
+        self._tell(self._receiver.received_datagram, payload)
+
     def kept_busy(self) -> None:
         self._tell(self._receiver.kept_busy)
 
@@ -294,4 +297,4 @@ class _Discard:
 
     def opened(self, *_: Any) -> None: ...
 
-    received = kept_busy = congested = drained = lost = opened
+    received = received_datagram = kept_busy = congested = drained = lost = opened
