@@ -232,6 +232,12 @@ class Connector:
             self._connection.send(payload)
 
     @property
+    def transport_kind(self) -> str:
+        """How we are connected; empty while we are not."""
+        transport = self._connection.transport if self._connection is not None else None
+        return transport.kind if transport is not None else ""
+
+    @property
     def datagram_bytes_max(self) -> int:
         """The largest payload that can be sent as a datagram now; 0: none."""
         return self._connection.datagram_bytes_max if self._connection is not None else 0

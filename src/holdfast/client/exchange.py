@@ -194,6 +194,11 @@ class Exchange:
         self.protocol.processed(arrived)
         self.wake()
 
+    @property
+    def transport_kind(self) -> str:
+        """The kind of the connection's transport; empty without one."""
+        return self._connector.transport_kind
+
     # Writing
 
     def wake(self) -> None:

@@ -59,6 +59,12 @@ class Outbound:
         command.seq = self._next_seq(command.channel)
         self._urgent.append(((command.channel, command.seq), Sent(wire.encode_command(command), 0)))
 
+    def push_next(self, channel: int, packet: bytes) -> None:
+        """Send a packet that fits into a datagram, before those that wait for the window."""
+        seq = self._next_seq(channel)
+        self._urgent.append(((channel, seq), Sent(wire.reliable(channel, seq, packet), len(packet))))
+        self.waiting_bytes += len(packet)
+
     def last_seq(self, channel: int) -> int:
         """The number of the last command that was given one."""
         return self._seqs.get(channel, 0)

@@ -138,7 +138,7 @@ class Peer:
             return True
         if self._unreliable_sent == _UNRELIABLE_SEQ_MAX:
             self._unreliable_sent = 0
-            self._outbound.push(LATEST, payload)
+            self._outbound.push_next(LATEST, payload)
             return True
         self._unreliable_sent += 1
         if len(self._unreliable) == _DATAGRAMS_MAX:
