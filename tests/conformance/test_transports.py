@@ -104,6 +104,23 @@ async def test_received_is_never_called_from_inside_send(harness: Harness) -> No
     await dialed.payload(50)
 
 
+async def test_a_datagram_arrives_on_its_own_way_or_is_not_taken(harness: Harness) -> None:
+    ends = await harness.pair()
+    for sender, receiver in (ends, ends[::-1]):
+        size = sender.link.datagram_bytes_max
+
+        taken = [sender.link.send_datagram(bytes(size)), sender.link.send_datagram(bytes(size + 1))]
+
+        assert taken == [size > 0, False]
+        if size:
+            await receiver.until(lambda receiver=receiver: bool(receiver.datagrams))  # type: ignore[misc]
+            assert receiver.datagrams == [bytes(size)]
+        sender.link.close(NORMAL, "")
+        assert not sender.link.send_datagram(b"")
+        assert receiver.payloads == []
+        ends = await harness.pair()
+
+
 async def test_the_dialers_first_choice_that_the_listener_speaks_is_agreed_on(harness: Harness) -> None:
     listener = await harness.listen(subprotocols=[BINARY, TEXT])
 

@@ -135,6 +135,12 @@ class MemoryAdapter:
         return await self.network.dial(receiver, listener.addresses[0][0], subprotocols=subprotocols, limits=limits)
 
 
+class DatagramNetwork(memory.MemoryNetwork):
+    """A network that also carries datagrams."""
+
+    carries_datagrams = True
+
+
 class Warming:
     """Says something at once and hides what it hears first, so that what follows is compressed."""
 
@@ -207,7 +213,9 @@ ADAPTERS: dict[str, Callable[[], Adapter]] = {
     "tcp": lambda: SocketAdapter(tcp, "tcp"),
     "tcp-tls": lambda: SocketAdapter(tcp, "tcps", tls=True),
     "enet": EnetAdapter,
+    "enet-ipv6": lambda: EnetAdapter("::1"),
     "memory": MemoryAdapter,
+    "memory-datagrams": lambda: MemoryAdapter(DatagramNetwork()),
     "websocket-browser": BrowserAdapter,
 }
 

@@ -1,4 +1,4 @@
-"""Strangers at the UDP port: they cost no memory, get no more bytes than they sent, and cannot pretend to be elsewhere."""
+"""Strangers at the UDP port: they cost no memory, and get no more bytes than they sent."""
 
 from dataclasses import replace
 
