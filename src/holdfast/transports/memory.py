@@ -268,7 +268,7 @@ class MemoryNetwork:
         """
         return 0.0
 
-    carries_datagrams = False
+    carries_datagrams: bool = False
     """Whether `send_datagram` sends anything."""
 
     def datagram_fate(self, sender: MemoryTransport, payload: bytes) -> float | None:

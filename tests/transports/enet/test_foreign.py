@@ -115,7 +115,9 @@ love.event.quit()
 
 @pytest.mark.skipif(shutil.which("love") is None, reason="LÖVE is not installed")
 async def test_a_game_of_love_is_served(tmp_path: Path) -> None:
-    (tmp_path / "conf.lua").write_text("function love.conf(t) t.window = nil t.modules.graphics = false t.modules.audio = false end")
+    (tmp_path / "conf.lua").write_text(
+        "function love.conf(t) t.window = nil t.modules.graphics = false t.modules.audio = false end"
+    )
     (tmp_path / "main.lua").write_text(LOVE)
     echo = Echo()
     port = await echo.serve()
