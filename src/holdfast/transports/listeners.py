@@ -3,6 +3,7 @@
 import asyncio
 import os
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -135,7 +136,7 @@ class Listen(Protocol):
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Port:
+class _Port(ABC):
     """One port for players. A port of 0 lets the system choose."""
 
     transport: ClassVar[str]
@@ -158,6 +159,10 @@ class _Port:
     def url(self, address: tuple[str, int]) -> str:
         """The URL for clients, for this address."""
         return f"{self.scheme}://{peer_name(address)}"
+
+    @abstractmethod
+    async def open(self, accept: Accept, opening: Opening) -> Listener:
+        """Listen; `OSError` if the port is in use."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -177,7 +177,13 @@ async def test_noise_at_an_open_port_changes_nothing(harness: Harness) -> None:
     loop = asyncio.get_running_loop()
     noise, _ = await loop.create_datagram_endpoint(asyncio.DatagramProtocol, remote_addr=("127.0.0.1", harness.port))
 
-    for data in (b"", b"\x00", bytes(2000), b"GET / HTTP/1.1\r\n\r\n", wire.encode(0, 0, 1, [wire.Ping(255, 1, True)])):
+    for data in (
+        b"",
+        b"\x00",
+        bytes(2000),
+        b"GET / HTTP/1.1\r\n\r\n",
+        wire.encode(0, 0, 1, [wire.PeerPing(255, 1, True)]),
+    ):
         noise.sendto(data)
     dialed.link.send(b"heard")
 

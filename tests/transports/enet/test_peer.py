@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.core.tables import IllegalTransition
 from holdfast.transports.enet import wire
-from holdfast.transports.enet.inbound import Broken, Inbound, TooBig
+from holdfast.transports.enet.inbound import BrokenFragments, Inbound, TooBig
 from holdfast.transports.enet.pace import THROTTLE_MAX
 from holdfast.transports.enet.peer import LATEST, PEER_TABLE, Peer, PeerState, PeerStep
 from holdfast.transports.port import BROKEN, NO_STATUS, TOO_BIG, VANISHED
@@ -251,7 +251,7 @@ def test_fragments_that_do_not_fit_together_are_refused(commands: list[wire.Frag
 
     for command in commands[:-1]:
         inbound.accept(command, [], 1_000)
-    with pytest.raises(Broken):
+    with pytest.raises(BrokenFragments):
         inbound.accept(commands[-1], [], 1_000)
 
 
@@ -320,7 +320,7 @@ def test_only_datagrams_with_something_new_are_of_use() -> None:
 
     assert receive(wire.Reliable(0, 2, True, b"new"))
     assert not receive(wire.Reliable(0, 2, True, b"new"))
-    assert not receive(wire.Ping(255, 5, True))
+    assert not receive(wire.PeerPing(255, 5, True))
     assert not receive(wire.Acknowledge(0, 1, False, 99, 1))
     assert not receive(wire.Unsequenced(LATEST, 0, False, 1, b"may overtake"))
     assert not receive(wire.Unreliable(0, 0, False, 1, b"on the wrong channel"))

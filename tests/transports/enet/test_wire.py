@@ -22,7 +22,7 @@ GOLDEN = {
     ),
     "disconnect": ("84ff0009" "00001068", wire.Disconnect(255, 9, True, 4200)),
     "disconnect now": ("44ff0009" "00000000", wire.DisconnectNow(255, 9, False, 0)),
-    "ping": ("85ff0002", wire.Ping(255, 2, True)),
+    "ping": ("85ff0002", wire.PeerPing(255, 2, True)),
     "reliable": ("86000003" "0002" "6869", wire.Reliable(0, 3, True, b"hi")),
     "unreliable": ("07010000" "0008" "0002" "6869", wire.Unreliable(1, 0, False, 8, b"hi")),
     "fragment": (

@@ -7,8 +7,8 @@ from random import Random
 
 from holdfast.core.limits import Limits
 from holdfast.transports.enet import wire
-from holdfast.transports.enet.handshake import Handshake, Proven
 from holdfast.transports.enet.peer import Peer, PeerState
+from holdfast.transports.enet.proof import AddressProof, Proven
 from holdfast.transports.port import TransportLimits
 
 LIMITS = TransportLimits.of(Limits())
@@ -34,7 +34,7 @@ class World:
         self.now = 100.0
         self.random = Random(seed)
         self.limits = limits
-        self.handshake = Handshake(SECRET, limits)
+        self.proof = AddressProof(SECRET, limits)
         self.client = Peer.dialing(limits, self.random.getrandbits(32), self.now)
         self.server: Peer | None = None
         self.packets = 0
@@ -102,7 +102,7 @@ class World:
 
     def _serve(self, datagram: wire.Datagram, size: int) -> None:
         if self.server is None or self.server.state is PeerState.ENDED:
-            answer = self.handshake.answer(datagram, CLIENT, self.now, size=size, taken_session=None)
+            answer = self.proof.answer(datagram, CLIENT, self.now, size=size, taken_session=None)
             if isinstance(answer, bytes):
                 assert len(answer) <= size
                 self.send("client", answer)

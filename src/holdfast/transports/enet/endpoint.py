@@ -11,9 +11,9 @@ from typing import Any, Protocol, cast
 from urllib.parse import urlsplit
 
 from holdfast.transports.enet import wire
-from holdfast.transports.enet.handshake import SECRET_BYTES, Handshake, Proven
 from holdfast.transports.enet.link import AcceptedLink, DialedLink
 from holdfast.transports.enet.peer import Peer, PeerState
+from holdfast.transports.enet.proof import SECRET_BYTES, AddressProof, Proven
 from holdfast.transports.links import peer_name, unreachable
 from holdfast.transports.listening import PendingConnections
 from holdfast.transports.port import Accept, DialError, Listener, Receiver, Subprotocol, Transport, TransportLimits
@@ -80,7 +80,7 @@ class ServerSocket(_Socket):
         self._subprotocols = subprotocols
         self._limits = limits
         self._pending_connections = pending_connections
-        self._handshake = Handshake(secret, limits)
+        self._proof = AddressProof(secret, limits)
         self._loop = asyncio.get_running_loop()
         # No more than accepted connections, pending ones included: both are limited.
         self._links: dict[tuple[_Address, int], AcceptedLink] = {}
@@ -112,9 +112,7 @@ class ServerSocket(_Socket):
             peer_id = first.outgoing_peer_id
         known = self._links.get((address, peer_id))
         session = None if known is None else known.protocol.session
-        answer = self._handshake.answer(
-            datagram, peer_name(address), self._loop.time(), size=size, taken_session=session
-        )
+        answer = self._proof.answer(datagram, peer_name(address), self._loop.time(), size=size, taken_session=session)
         if isinstance(answer, Proven):
             if known is not None:
                 known.abort()
@@ -151,13 +149,13 @@ class ServerSocket(_Socket):
 
     def stop(self) -> None:
         """Let nobody in; the socket closes with its last link."""
-        self._handshake.is_closed = True
+        self._proof.is_closed = True
         for link in list(self._links.values()):
             link.refuse_newcomer()
         self._close_if_done()
 
     def _close_if_done(self) -> None:
-        if self._handshake.is_closed and not self._links:
+        if self._proof.is_closed and not self._links:
             self.close()
 
 

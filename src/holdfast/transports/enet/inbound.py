@@ -9,7 +9,7 @@ _OLD = 0x8000
 _COMMAND_OVERHEAD_BYTES = 128
 
 
-class Broken(ValueError):
+class BrokenFragments(ValueError):
     """The peer broke the rules of fragments."""
 
 
@@ -62,7 +62,7 @@ class Inbound:
             self._put_fragment(command, packets)
             return
         if self._partial is not None:
-            raise Broken("a packet came between two fragments of another")
+            raise BrokenFragments("a packet came between two fragments of another")
         if len(command.data) > self._packet_bytes_max:
             raise TooBig
         packets.append(command.data)
@@ -73,7 +73,7 @@ class Inbound:
         if self._partial is None:
             self._partial, self._first = bytearray(), fragment
             if fragment.index or fragment.seq != fragment.start_seq or not fragment.count:
-                raise Broken("a packet does not begin with its first fragment")
+                raise BrokenFragments("a packet does not begin with its first fragment")
         first, partial = self._first, self._partial
         assert first is not None
         is_next = (
@@ -82,10 +82,10 @@ class Inbound:
             and (fragment.start_seq, fragment.count, fragment.total) == (first.start_seq, first.count, first.total)
         )
         if not is_next or len(partial) + len(fragment.data) > fragment.total:
-            raise Broken("fragments do not belong together")
+            raise BrokenFragments("fragments do not belong together")
         partial += fragment.data
         if fragment.index + 1 == fragment.count:
             if len(partial) != fragment.total:
-                raise Broken("a packet lacks a part")
+                raise BrokenFragments("a packet lacks a part")
             packets.append(bytes(partial))
             self._partial = self._first = None

@@ -9,7 +9,7 @@ from holdfast.transports.enet.pace import after_loss
 IN_FLIGHT_MAX = 4096
 
 
-class Sent:
+class SentCommand:
     """A command that was written and is not acknowledged."""
 
     __slots__ = ("command", "data_bytes", "first_at", "resend_s", "sent_at")
@@ -30,8 +30,8 @@ class Outbound:
         self._packets: deque[tuple[int, bytes]] = deque()
         # How much of the first packet was made fragments of, and which.
         self._offset = self._index = self._start_seq = 0
-        self._urgent: deque[tuple[tuple[int, int], Sent]] = deque()
-        self._in_flight: dict[tuple[int, int], Sent] = {}
+        self._urgent: deque[tuple[tuple[int, int], SentCommand]] = deque()
+        self._in_flight: dict[tuple[int, int], SentCommand] = {}
         self._seqs: dict[int, int] = {}
         self.waiting_bytes = 0
         """Of packets that are not acknowledged, sent or not."""
@@ -57,12 +57,12 @@ class Outbound:
     def push_control(self, command: wire.Command) -> None:
         """Send a command that belongs to no channel: at once, whatever the window is. It gets its number here."""
         command.seq = self._next_seq(command.channel)
-        self._urgent.append(((command.channel, command.seq), Sent(wire.encode_command(command), 0)))
+        self._urgent.append(((command.channel, command.seq), SentCommand(wire.encode_command(command), 0)))
 
     def push_next(self, channel: int, packet: bytes) -> None:
         """Send a packet that fits into a datagram, before those that wait for the window."""
         seq = self._next_seq(channel)
-        self._urgent.append(((channel, seq), Sent(wire.reliable(channel, seq, packet), len(packet))))
+        self._urgent.append(((channel, seq), SentCommand(wire.reliable(channel, seq, packet), len(packet))))
         self.waiting_bytes += len(packet)
 
     def last_seq(self, channel: int) -> int:
@@ -77,7 +77,7 @@ class Outbound:
         self.waiting_bytes = self.in_flight_bytes = 0
         self.resend_at = None
 
-    def acknowledged(self, channel: int, seq: int) -> Sent | None:
+    def acknowledged(self, channel: int, seq: int) -> SentCommand | None:
         """The command of this number has arrived; None if it was none, or known before."""
         sent = self._in_flight.pop((channel, seq), None)
         if sent is not None:
@@ -100,7 +100,7 @@ class Outbound:
                 break
             if len(packet) <= self._whole_bytes_max:
                 seq = self._next_seq(channel)
-                command = Sent(wire.reliable(channel, seq, packet), len(packet))
+                command = SentCommand(wire.reliable(channel, seq, packet), len(packet))
                 packets.popleft()
             else:
                 seq = self._next_seq(channel)
@@ -108,7 +108,7 @@ class Outbound:
             self._write((channel, seq), command, now, resend_s, commands)
         return commands
 
-    def _fragment(self, channel: int, packet: bytes, seq: int) -> Sent:
+    def _fragment(self, channel: int, packet: bytes, seq: int) -> SentCommand:
         if not self._offset:
             self._start_seq, self._index = seq, 0
         count = -(-len(packet) // self.fragment_bytes_max)
@@ -121,9 +121,11 @@ class Outbound:
         if self._index == count:
             self._offset = 0
             self._packets.popleft()
-        return Sent(wire.encode_command(fragment), len(data))
+        return SentCommand(wire.encode_command(fragment), len(data))
 
-    def _write(self, key: tuple[int, int], sent: Sent, now: float, resend_s: float, commands: list[bytes]) -> None:
+    def _write(
+        self, key: tuple[int, int], sent: SentCommand, now: float, resend_s: float, commands: list[bytes]
+    ) -> None:
         sent.first_at = sent.sent_at = now
         sent.resend_s = resend_s
         self._in_flight[key] = sent

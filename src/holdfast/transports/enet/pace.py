@@ -50,7 +50,7 @@ def after_loss(resend_s: float) -> float:
     return min(2 * resend_s, _RESEND_S_MAX)
 
 
-class Throttle:
+class SendThrottle:
     """Sends less while round trips get longer, because then packets wait in some queue on the way."""
 
     __slots__ = ("_best_s", "_counter", "_deviation_s", "_next_best_s", "_next_deviation_s", "_renewed_at", "value")

@@ -5,13 +5,14 @@ packets of channel 1: ENet drops those that a newer one has overtaken. A close i
 16-bit code and a reason, followed by ENet's disconnect with the code, once everything before it was acknowledged.
 """
 
-from typing import TypeAlias
+from collections.abc import Callable, Mapping
+from typing import Any, ClassVar, TypeAlias
 
 from holdfast.core.tables import Table, TableEnum
 from holdfast.transports.enet import wire
-from holdfast.transports.enet.inbound import Broken, Inbound, TooBig
+from holdfast.transports.enet.inbound import BrokenFragments, Inbound, TooBig
 from holdfast.transports.enet.outbound import Outbound
-from holdfast.transports.enet.pace import THROTTLE_MAX, RoundTrip, Throttle
+from holdfast.transports.enet.pace import THROTTLE_MAX, RoundTrip, SendThrottle
 from holdfast.transports.links import CLOSE_BYTES_MAX, close_code, pack_close, shorten, unpack_close
 from holdfast.transports.port import BROKEN, NO_STATUS, TOO_BIG, VANISHED, TransportLimits
 
@@ -64,6 +65,11 @@ PEER_TABLE = Table(
 )
 
 _End: TypeAlias = tuple[int, str]
+_Verdict: TypeAlias = tuple[bool, bool]
+_IGNORED: _Verdict = (False, False)
+
+
+_Handlers: TypeAlias = Mapping[type[wire.Command], Callable[[Any, Any, float], _Verdict]]
 
 
 class Peer:
@@ -92,7 +98,7 @@ class Peer:
         self._outbound = Outbound(mtu)
         self._inbound = [Inbound(limits.payload_bytes_max), Inbound(mtu), Inbound(CLOSE_BYTES_MAX)]
         self._round_trip = RoundTrip()
-        self._throttle = Throttle()
+        self._throttle = SendThrottle()
         self._acks: list[bytes] = []
         self._unreliable: list[bytes] = []
         self._unreliable_sent = 0
@@ -192,38 +198,18 @@ class Peer:
         for command in datagram.commands:
             if self.state is PeerState.ENDED:
                 break
-            useful, is_accepted = self._on(command, now)
+            handle = self._HANDLERS[self.state].get(type(command))
+            useful, is_accepted = handle(self, command, now) if handle is not None else _IGNORED
             is_useful = is_useful or useful
-            if command.wants_ack and is_accepted and datagram.time_ms is not None:
+            if is_accepted and command.wants_ack and datagram.time_ms is not None:
                 self._acks.append(wire.acknowledge(command.channel, command.seq, datagram.time_ms))
         return is_useful
 
-    def _on(self, command: wire.Command, now: float) -> tuple[bool, bool]:
-        """Whether a command was of use, and whether it shall be acknowledged."""
-        match command:
-            case wire.Acknowledge():
-                return self._on_acknowledge(command, now), False
-            case wire.VerifyConnect():
-                return self._on_verify(command, now)
-            case wire.Disconnect():
-                return self._on_disconnect(command)
-            case wire.UnreliableFragment() | wire.Connect() | wire.Unsequenced():
-                return False, False
-            case _:
-                pass
-        if self.state is PeerState.CONNECTING:
-            return False, False
-        match command:
-            case wire.Reliable() | wire.Fragment():
-                return self._on_reliable(command)
-            case wire.Unreliable():
-                return self._on_unreliable(command), False
-            case _:
-                return False, True  # a ping, or what the peer says of its bandwidth
+    # Each says whether a command was of use, and whether it shall be acknowledged.
 
-    def _on_acknowledge(self, command: wire.Acknowledge, now: float) -> bool:
+    def _on_acknowledge(self, command: wire.Acknowledge, now: float) -> _Verdict:
         if (sent := self._outbound.acknowledged(command.channel, command.received_seq)) is None:
-            return False
+            return _IGNORED
         self._is_pinging = False
         if command.channel == PAYLOADS:
             self.taken_bytes += sent.data_bytes
@@ -237,17 +223,22 @@ class Peer:
                 self._outbound.push_control(wire.Disconnect(wire.CONTROL, 0, True, self.end[0]))
             elif self.state is PeerState.DISCONNECTING:
                 self._step(PeerStep.ANSWERED)
-        return True
+        return True, False
 
     def _timed(self, sample_s: float, now: float) -> None:
         self._round_trip.add(sample_s)
         self._throttle.add(sample_s, self._round_trip, now)
 
-    def _on_verify(self, command: wire.VerifyConnect, now: float) -> tuple[bool, bool]:
-        if self.state is not PeerState.CONNECTING:
-            return False, True
+    def _on_verify_again(self, _: wire.VerifyConnect, __: float) -> _Verdict:
+        return False, True
+
+    def _on_ping(self, _: wire.Command, __: float) -> _Verdict:
+        """A ping, or what the other end says of its bandwidth."""
+        return False, True
+
+    def _on_verify(self, command: wire.VerifyConnect, now: float) -> _Verdict:
         if command.connect_id != self._connect_id or command.channels < CHANNELS:
-            return False, False
+            return _IGNORED
         sent = self._outbound.acknowledged(wire.CONTROL, 1)
         if sent is not None and sent.sent_at == sent.first_at:
             self._timed(now - sent.sent_at, now)
@@ -261,7 +252,7 @@ class Peer:
         self._step(PeerStep.VERIFIED)
         return True, True
 
-    def _on_disconnect(self, command: wire.Disconnect) -> tuple[bool, bool]:
+    def _on_disconnect(self, command: wire.Disconnect, _: float) -> _Verdict:
         if isinstance(command, wire.DisconnectNow):
             their_end = (VANISHED, "") if not command.data else (close_code(command.data), "")
         elif not command.data:
@@ -274,9 +265,9 @@ class Peer:
         self._outbound.drop()
         return True, True
 
-    def _on_reliable(self, command: wire.Reliable | wire.Fragment) -> tuple[bool, bool]:
+    def _on_reliable(self, command: wire.Reliable | wire.Fragment, _: float) -> _Verdict:
         if command.channel >= CHANNELS:
-            return False, False
+            return _IGNORED
         inbound = self._inbound[command.channel]
         room_bytes = self._limits.unread_bytes_max - self.unread_bytes if command.channel == PAYLOADS else 0
         count = inbound.accepted_count
@@ -287,7 +278,7 @@ class Peer:
             is_accepted = inbound.accept(command, packets, room_bytes)
         except TooBig:
             refusal = TOO_BIG, f"a payload may have at most {self._limits.payload_bytes_max} bytes"
-        except Broken as error:
+        except BrokenFragments as error:
             refusal = BROKEN, str(error)
         if self.state is PeerState.CONNECTED:
             self._deliver(command.channel, packets)
@@ -309,17 +300,17 @@ class Peer:
         elif packets:
             self._close_body = packets[0]
 
-    def _on_unreliable(self, command: wire.Unreliable) -> bool:
+    def _on_unreliable(self, command: wire.Unreliable, _: float) -> _Verdict:
         if command.channel != LATEST:
-            return False
+            return _IGNORED
         applied = (self._inbound[LATEST].next_seq - 1) & 0xFFFF
         is_newer = 0 < (command.unreliable_seq - self._unreliable_seen) & 0xFFFF < _OLD
         if command.seq != applied or not is_newer:
-            return False
+            return _IGNORED
         self._unreliable_seen = command.unreliable_seq
         self.received_bytes += len(command.data)
         self.datagrams.append(command.data)
-        return True
+        return True, False
 
     # Sending
 
@@ -360,7 +351,7 @@ class Peer:
             self._lose((VANISHED, ""))
         elif self._ping_at is not None and now >= self._ping_at:
             self._is_pinging = True
-            self._outbound.push_control(wire.Ping(wire.CONTROL, 0, True))
+            self._outbound.push_control(wire.PeerPing(wire.CONTROL, 0, True))
 
     @property
     def _ping_at(self) -> float | None:
@@ -371,7 +362,10 @@ class Peer:
     @property
     def wake_at(self) -> float | None:
         """When to call `advance` and `write` again, if nothing happens before."""
-        return min((at for at in (self._outbound.resend_at, self._ping_at) if at is not None), default=None)
+        resend_at, ping_at = self._outbound.resend_at, self._ping_at
+        if resend_at is None or ping_at is None:
+            return ping_at if resend_at is None else resend_at
+        return min(resend_at, ping_at)
 
     def _lose(self, end: _End) -> None:
         self._step(PeerStep.LOST)
@@ -380,6 +374,31 @@ class Peer:
 
     def _step(self, event: PeerStep) -> None:
         self.state = PEER_TABLE.after(self.state, event)
+
+    _OPEN: ClassVar[_Handlers] = {
+        wire.Acknowledge: _on_acknowledge,
+        wire.Reliable: _on_reliable,
+        wire.Fragment: _on_reliable,
+        wire.Unreliable: _on_unreliable,
+        wire.PeerPing: _on_ping,
+        wire.BandwidthLimit: _on_ping,
+        wire.ThrottleConfigure: _on_ping,
+        wire.VerifyConnect: _on_verify_again,
+        wire.Disconnect: _on_disconnect,
+        wire.DisconnectNow: _on_disconnect,
+    }
+    # What counts in each state; the rest is ignored.
+    _HANDLERS: ClassVar[Mapping[PeerState, _Handlers]] = {
+        PeerState.CONNECTING: {
+            wire.VerifyConnect: _on_verify,
+            wire.Disconnect: _on_disconnect,
+            wire.DisconnectNow: _on_disconnect,
+        },
+        PeerState.CONNECTED: _OPEN,
+        PeerState.CLOSING: _OPEN,
+        PeerState.DISCONNECTING: _OPEN,
+        PeerState.ENDED: {},
+    }
 
 
 # As in ENet.

@@ -128,7 +128,7 @@ class DisconnectNow(Disconnect):
     flags = _UNSEQUENCED
 
 
-class Ping(Command):
+class PeerPing(Command):
     """Anything there? Its acknowledgement is the answer."""
 
     number = 5
@@ -225,7 +225,7 @@ _COMMANDS: dict[int, type[Command]] = {
         Connect,
         VerifyConnect,
         Disconnect,
-        Ping,
+        PeerPing,
         Reliable,
         Unreliable,
         Fragment,

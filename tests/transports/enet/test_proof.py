@@ -6,7 +6,7 @@ import pytest
 
 from holdfast.core.limits import Limits
 from holdfast.transports.enet import wire
-from holdfast.transports.enet.handshake import Handshake, Proven
+from holdfast.transports.enet.proof import AddressProof, Proven
 from holdfast.transports.port import BROKEN, GOING_AWAY
 from tests.cases import every_case
 from tests.transports.enet.world import CLIENT, LIMITS, SECRET
@@ -19,7 +19,7 @@ class Stranger:
     """Says something to a server, and repeats its cookies."""
 
     def __init__(self, address: str = CLIENT) -> None:
-        self.handshake = Handshake(SECRET, LIMITS)
+        self.proof = AddressProof(SECRET, LIMITS)
         self.address = address
         self.now = NOW
 
@@ -27,7 +27,7 @@ class Stranger:
         self, *commands: wire.Command, peer_id: int = 7, session: int = 0, taken: int | None = None
     ) -> wire.Datagram | Proven | None:
         data = wire.encode(peer_id, session, 5, commands)
-        answer = self.handshake.answer(wire.decode(data), self.address, self.now, size=len(data), taken_session=taken)
+        answer = self.proof.answer(wire.decode(data), self.address, self.now, size=len(data), taken_session=taken)
         if isinstance(answer, bytes):
             assert len(answer) <= len(data)
             return wire.decode(answer)
@@ -78,7 +78,7 @@ def test_a_cookie_is_good_for_one_address_one_id_one_session_one_server_and_some
     assert stranger.say(ack, peer_id=8) is None
     assert stranger.say(ack, session=1) is None
     other = Stranger()
-    other.handshake = Handshake(bytes(32), LIMITS)
+    other.proof = AddressProof(bytes(32), LIMITS)
     assert other.say(ack) is None
     stranger.now += 8
     assert isinstance(stranger.say(ack), Proven)
@@ -111,14 +111,14 @@ def test_a_lost_acknowledgement_is_asked_for_when_the_first_payload_arrives() ->
     question = stranger.say(wire.Reliable(0, 1, True, b"a"), session=session)
 
     assert isinstance(question, wire.Datagram)
-    assert [type(command) for command in question.commands] == [wire.Ping]
+    assert [type(command) for command in question.commands] == [wire.PeerPing]
     # The size of its packets is not known any more: the smallest will do.
     assert stranger.repeat(question) == Proven(7, session, wire.MTU_MIN)
 
 
 def test_two_servers_cannot_be_made_to_talk_to_each_other() -> None:
     one, other = Stranger(), Stranger("192.0.2.9:7780")
-    other.handshake = Handshake(bytes(32), LIMITS)
+    other.proof = AddressProof(bytes(32), LIMITS)
 
     for first in (one.connect(), one.say(wire.Reliable(0, 1, True, b"a"))):
         assert isinstance(first, wire.Datagram)
@@ -137,7 +137,7 @@ def test_a_goodbye_that_is_repeated_is_acknowledged_though_nobody_remembers_the_
 @every_case(
     "command",
     [
-        wire.Ping(255, 1, True),
+        wire.PeerPing(255, 1, True),
         wire.Unreliable(1, 0, False, 1, b"newest"),
         wire.Acknowledge(255, 1, False, 1, 1),
         wire.BandwidthLimit(255, 1, True, 0, 0),
@@ -152,7 +152,7 @@ def test_everything_else_is_not_answered(command: wire.Command) -> None:
 def test_a_shorter_connect_than_its_answer_is_not_answered() -> None:
     data = wire.encode(wire.PEER_ID_NONE, 0, 5, [CONNECT])
 
-    assert Handshake(SECRET, LIMITS).answer(wire.decode(data), CLIENT, NOW, size=47, taken_session=None) is None
+    assert AddressProof(SECRET, LIMITS).answer(wire.decode(data), CLIENT, NOW, size=47, taken_session=None) is None
 
 
 @every_case("name, value", [("outgoing_peer_id", 0xFFF), ("mtu", 575), ("mtu", 4097)])
@@ -169,7 +169,7 @@ def test_too_few_channels_and_a_closing_server_are_refused_with_a_code() -> None
     assert isinstance(refusal, wire.DisconnectNow)
     assert refusal.data == BROKEN
 
-    stranger.handshake.is_closed = True
+    stranger.proof.is_closed = True
     (refusal,) = stranger.connect().commands
 
     assert isinstance(refusal, wire.DisconnectNow)
@@ -195,10 +195,10 @@ def test_a_connection_that_exists_is_not_made_again() -> None:
 
 
 def test_the_largest_packet_may_be_small() -> None:
-    handshake = Handshake(SECRET, replace(LIMITS, udp_bytes_max=576))
+    proof = AddressProof(SECRET, replace(LIMITS, udp_bytes_max=576))
 
     data = wire.encode(wire.PEER_ID_NONE, 0, 5, [CONNECT])
-    answer = handshake.answer(wire.decode(data), CLIENT, NOW, size=len(data), taken_session=None)
+    answer = proof.answer(wire.decode(data), CLIENT, NOW, size=len(data), taken_session=None)
 
     assert isinstance(answer, bytes)
     (verify,) = wire.decode(answer).commands

@@ -35,7 +35,7 @@ class Proven:
     mtu: int
 
 
-class Handshake:
+class AddressProof:
     """What a server answers to strangers."""
 
     def __init__(self, secret: bytes, limits: TransportLimits) -> None:
@@ -73,7 +73,7 @@ class Handshake:
                         return Proven(peer_id, session, mtu)
                 case wire.Reliable() | wire.Fragment() if not self.is_closed:
                     seq, time_ms = self._cookie(f"{address} {peer_id} {session}", 0, now)
-                    return wire.encode(peer_id, session, time_ms, [wire.Ping(wire.CONTROL, seq, True)])
+                    return wire.encode(peer_id, session, time_ms, [wire.PeerPing(wire.CONTROL, seq, True)])
                 case wire.Disconnect(wants_ack=True) if datagram.time_ms is not None:
                     # The end of a connection that is forgotten here.
                     ack = wire.acknowledge(command.channel, command.seq, datagram.time_ms)
