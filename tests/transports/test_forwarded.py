@@ -9,12 +9,11 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 from websockets.typing import Subprotocol
 
+from holdfast.testing.transport_checks import BINARY, LIMITS, Recorder
 from holdfast.transports import websocket
 from holdfast.transports.port import BROKEN
 from holdfast.transports.proxies import Address, ConflictingHeaders, TrustedProxies
 from tests.cases import every_case
-from tests.transports.harness import BINARY, LIMITS
-from tests.transports.recorder import Recorder
 
 PROXY = ("10.0.0.1", 40_000)
 PROXIES = TrustedProxies(["10.0.0.0/8", "192.0.2.1", "fd00::/8"])

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.testing.transport_checks import BINARY, LIMITS, Recorder
 from holdfast.transports import tcp, websocket
 from holdfast.transports.http_upgrade import BadHead, parse_head
 from tests.fuzz.targets import Doors
-from tests.transports.harness import BINARY, LIMITS, Harness, SocketAdapter
+from tests.transports.harness import Harness, SocketAdapter
 from tests.transports.raw import RawPeer
-from tests.transports.recorder import Recorder
 from tests.transports.upgrades import upgrade
 
 UPGRADE = upgrade()

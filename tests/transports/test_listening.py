@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from holdfast.core.limits import Limits
+from holdfast.testing.transport_checks import BINARY, LIMITS, Recorder
 from holdfast.transports import tcp, websocket
 from holdfast.transports.listening import PendingConnection, PendingConnections
 from holdfast.transports.port import Listener, TransportLimits
 from holdfast.transports.proxies import TrustedProxies
 from tests.deadlines import DEADLINE_S
-from tests.transports.harness import BINARY, LIMITS, server_context
+from tests.transports.harness import server_context
 from tests.transports.raw import RawPeer, tcp_frame
-from tests.transports.recorder import Recorder
 
 FEW = replace(LIMITS, unopened_per_address_max=3, unopened_max=5)
 HEADER = b"PROXY TCP4 203.0.113.7 192.0.2.1 51234 443\r\n"

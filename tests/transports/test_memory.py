@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from holdfast.testing.transport_checks import BINARY, LIMITS, Recorder
 from holdfast.transports.memory import MemoryNetwork, MemoryTransport, Wire
 from holdfast.transports.port import NORMAL, VANISHED
-from tests.transports.harness import BINARY, LIMITS, Harness, MemoryAdapter
-from tests.transports.recorder import Recorder
+from tests.transports.harness import Harness, MemoryAdapter
 
 SLOW = 4008
 

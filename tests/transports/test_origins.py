@@ -7,11 +7,10 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 from websockets.typing import Origin, Subprotocol
 
+from holdfast.testing.transport_checks import BINARY, LIMITS, Recorder
 from holdfast.transports import websocket
 from holdfast.transports.http_upgrade import Origins
 from tests.cases import every_case
-from tests.transports.harness import BINARY, LIMITS
-from tests.transports.recorder import Recorder
 
 SITES = ["https://game.example", "https://*.play.example", "http://localhost:5173", "https://[2001:db8::7]:8443"]
 

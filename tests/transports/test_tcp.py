@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from holdfast.testing.transport_checks import BINARY, LIMITS, TEXT, Recorder
 from holdfast.transports import tcp
 from holdfast.transports.port import (
     BROKEN,
@@ -20,9 +21,8 @@ from holdfast.transports.port import (
     DialError,
     Listener,
 )
-from tests.transports.harness import BINARY, LIMITS, TEXT, Harness, SocketAdapter, client_context
+from tests.transports.harness import Harness, SocketAdapter, client_context
 from tests.transports.raw import RawPeer, close_body, raw_server, tcp_frame
-from tests.transports.recorder import Recorder
 
 IMPATIENT = replace(LIMITS, handshake_s=0.2, close_s=0.2)
 PREFACE = tcp_frame(BINARY.name.encode())

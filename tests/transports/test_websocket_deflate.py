@@ -11,13 +11,13 @@ from websockets.extensions import ClientExtensionFactory
 from websockets.extensions.permessage_deflate import ClientPerMessageDeflateFactory
 from websockets.typing import Subprotocol as Offer
 
+from holdfast.testing.transport_checks import BINARY, LIMITS, TEXT, Recorder
 from holdfast.transports import websocket
 from holdfast.transports.deflate import deflated
 from holdfast.transports.port import BROKEN, NORMAL, NOT_TEXT, POLICY, TOO_BIG, Listener, Subprotocol
 from tests.transports import raw
-from tests.transports.harness import BINARY, LIMITS, TEXT, Harness, SocketAdapter
+from tests.transports.harness import Harness, SocketAdapter
 from tests.transports.raw import RawPeer, close_body, fragment, websocket_frame
-from tests.transports.recorder import Recorder
 
 IMPATIENT = replace(LIMITS, close_s=0.2)
 REQUEST = (

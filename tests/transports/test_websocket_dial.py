@@ -10,12 +10,12 @@ from websockets.asyncio.server import ServerConnection, serve
 from websockets.http11 import Request
 from websockets.typing import Subprotocol
 
+from holdfast.testing.transport_checks import BINARY, LIMITS, Recorder
 from holdfast.transports import websocket
 from holdfast.transports.port import NORMAL, TOO_BIG, DialError
 from tests.deadlines import DEADLINE_S
-from tests.transports.harness import BINARY, LIMITS, SocketAdapter
+from tests.transports.harness import SocketAdapter
 from tests.transports.raw import raw_server
-from tests.transports.recorder import Recorder
 
 Handler = Callable[[ServerConnection], Awaitable[None]]
 Hold = Callable[[ServerConnection, Request], Awaitable[None]]

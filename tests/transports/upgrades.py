@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
+from holdfast.testing.transport_checks import BINARY, LIMITS, Recorder
 from holdfast.transports.port import Listener, Subprotocol
-from tests.transports.harness import BINARY, LIMITS, Harness
+from tests.transports.harness import Harness
 from tests.transports.raw import RawPeer
-from tests.transports.recorder import Recorder
 
 IMPATIENT = replace(LIMITS, handshake_s=0.2, close_s=0.2)
 

@@ -4,7 +4,7 @@ import asyncio
 import os
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from ssl import OP_NO_RENEGOTIATION, PROTOCOL_TLS_SERVER, SSLContext, SSLError, SSLObject, TLSVersion
@@ -13,7 +13,7 @@ from typing import ClassVar, NoReturn, Protocol
 from holdfast.core.addresses import is_loopback
 from holdfast.logs import get_logger
 from holdfast.transports import enet, tcp, websocket
-from holdfast.transports.http_upgrade import Origins
+from holdfast.transports.http_upgrade import Directions, Origins
 from holdfast.transports.links import peer_name
 from holdfast.transports.listening import PendingConnections
 from holdfast.transports.port import Accept, Listener, Subprotocol, TransportLimits
@@ -117,7 +117,7 @@ class Opening:
     limits: TransportLimits
     pending_connections: PendingConnections
     """Counts connections that are not links yet, for all ports together."""
-    directions: Callable[[str], str]
+    directions: Directions = lambda _: ""
     """Where the pages of this server are, for a browser that came to the wrong port and asked for this host."""
 
 

@@ -78,7 +78,7 @@ class MemoryTransport:
 
     def send_datagram(self, payload: bytes) -> bool:
         network = self.wire.network
-        if self._end is not None or len(payload) > self.datagram_bytes_max:
+        if self._end is not None or not network.carries_datagrams or len(payload) > self.datagram_bytes_max:
             return False
         self._datagrams_sent += 1
         delay_s = None if self.wire.is_cut or self.wire.is_stalled else network.datagram_fate(self, payload)

@@ -7,14 +7,14 @@ from typing import Any
 
 import pytest
 
+from holdfast.testing.transport_checks import BINARY, LIMITS, Recorder
 from holdfast.transports import enet
 from holdfast.transports.enet import wire
 from holdfast.transports.enet.peer import Peer, PeerState
 from holdfast.transports.listening import PendingConnections
 from holdfast.transports.port import GOING_AWAY, VANISHED, DialError, TransportLimits
 from tests.deadlines import DEADLINE_S
-from tests.transports.harness import BINARY, LIMITS, EnetAdapter, Harness
-from tests.transports.recorder import Recorder
+from tests.transports.harness import EnetAdapter, Harness
 
 QUICK = replace(LIMITS, udp_ping_s=0.05, udp_timeout_s=0.5)
 

@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from holdfast.testing.transport_checks import LIMITS, TEXT
 from holdfast.transports import enet
 from holdfast.transports.port import NORMAL
 from tests.deadlines import DEADLINE_S
-from tests.transports.harness import LIMITS, TEXT, EnetAdapter, Harness
+from tests.transports.harness import EnetAdapter, Harness
 
 BIG = b"fragments " * 3_000
 STEP_MS = 20
