@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from holdfast.testing.transport_checks import CHECKS, LIMITS, Check, Recorder
+from holdfast.testing.transport_checks import CHECKS, LIMITS, Check, LinkRecorder
 from holdfast.transports.port import (
     INTERNAL,
     NORMAL,
@@ -34,7 +34,7 @@ async def test_every_transport_keeps_the_ports_promises(harness: Harness, check:
 async def test_a_receiver_that_raises_loses_its_link_and_nothing_else(
     harness: Harness, method: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    class Faulty(Recorder):
+    class Faulty(LinkRecorder):
         def opened(self, transport: Transport) -> None:
             super().opened(transport)
             if method == "opened":
@@ -62,7 +62,7 @@ async def test_a_receiver_that_raises_loses_its_link_and_nothing_else(
 async def test_an_accept_that_raises_closes_the_link_it_was_for(
     harness: Harness, caplog: pytest.LogCaptureFixture
 ) -> None:
-    def refuse() -> Recorder:
+    def refuse() -> LinkRecorder:
         raise RuntimeError("a secret of the server")
 
     harness.make = refuse
@@ -77,7 +77,7 @@ async def test_an_accept_that_raises_closes_the_link_it_was_for(
 async def test_a_lost_that_raises_is_logged_and_harms_nobody(
     harness: Harness, caplog: pytest.LogCaptureFixture
 ) -> None:
-    class Faulty(Recorder):
+    class Faulty(LinkRecorder):
         def lost(self, code: int, reason: str) -> None:
             super().lost(code, reason)
             raise RuntimeError("too late to matter")

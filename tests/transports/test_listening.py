@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from holdfast.core.limits import Limits
-from holdfast.testing.transport_checks import BINARY, LIMITS, Recorder
+from holdfast.testing.transport_checks import BINARY, LIMITS, LinkRecorder
 from holdfast.transports import tcp, websocket
 from holdfast.transports.listening import PendingConnection, PendingConnections
 from holdfast.transports.port import Listener, TransportLimits
@@ -47,7 +47,7 @@ class Street:
         self.host = host
         self.refused: list[tuple[str, str]] = []
         self.pending_connections = PendingConnections(limits, lambda limit, host: self.refused.append((limit, host)))
-        self.links: list[Recorder] = []
+        self.links: list[LinkRecorder] = []
         self._peers: list[RawPeer] = []
         self._listener: Listener | None = None
 
@@ -62,8 +62,8 @@ class Street:
             **options,
         )
 
-    def _accept(self) -> Recorder:
-        self.links.append(Recorder())
+    def _accept(self) -> LinkRecorder:
+        self.links.append(LinkRecorder())
         return self.links[-1]
 
     @property

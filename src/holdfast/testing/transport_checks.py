@@ -50,7 +50,7 @@ SLOW = 4008
 IMPATIENT = replace(LIMITS, close_s=0.2)
 
 
-class Recorder:
+class LinkRecorder:
     """What one end of a link was told; override a method to do something with it."""
 
     def __init__(self) -> None:
@@ -145,9 +145,9 @@ class Ends:
 
     def __init__(self, adapter: Adapter) -> None:
         self.adapter = adapter
-        self.accepted: list[Recorder] = []
-        self.dialed: list[Recorder] = []
-        self.make: Callable[[], Recorder] = Recorder
+        self.accepted: list[LinkRecorder] = []
+        self.dialed: list[LinkRecorder] = []
+        self.make: Callable[[], LinkRecorder] = LinkRecorder
         self._listeners: list[Listener] = []
         self._has_accepted = asyncio.Event()
 
@@ -158,7 +158,7 @@ class Ends:
         self._listeners.append(listener)
         return listener
 
-    def _accept(self) -> Recorder:
+    def _accept(self) -> LinkRecorder:
         recorder = self.make()
         self.accepted.append(recorder)
         self._has_accepted.set()
@@ -170,9 +170,9 @@ class Ends:
         *,
         subprotocols: Sequence[Subprotocol] = (BINARY,),
         limits: TransportLimits = LIMITS,
-        recorder: Recorder | None = None,
-    ) -> Recorder:
-        recorder = recorder or Recorder()
+        recorder: LinkRecorder | None = None,
+    ) -> LinkRecorder:
+        recorder = recorder or LinkRecorder()
         self.dialed.append(recorder)
         await self.adapter.dial(recorder, listener, subprotocols, limits)
         return recorder
@@ -180,12 +180,12 @@ class Ends:
     async def refusal(self, listener: Listener, *, subprotocols: Sequence[Subprotocol] = (BINARY,)) -> DialError:
         """Why a dial fails, which must."""
         try:
-            await self.adapter.dial(Recorder(), listener, subprotocols, LIMITS)
+            await self.adapter.dial(LinkRecorder(), listener, subprotocols, LIMITS)
         except DialError as error:
             return error
         raise AssertionError("the dial should have failed")
 
-    async def accept(self, count: int = 1) -> Recorder:
+    async def accept(self, count: int = 1) -> LinkRecorder:
         """The end that was accepted last, once there are so many and it is open."""
         async with asyncio.timeout(DEADLINE_S):
             while len(self.accepted) < count:
@@ -197,7 +197,7 @@ class Ends:
 
     async def pair(
         self, *, subprotocol: Subprotocol = BINARY, limits: TransportLimits = LIMITS
-    ) -> tuple[Recorder, Recorder]:
+    ) -> tuple[LinkRecorder, LinkRecorder]:
         """A link: the end that dialed, and the one that was accepted."""
         listener = await self.listen(subprotocols=[subprotocol], limits=limits)
         count = len(self.accepted)
@@ -206,7 +206,7 @@ class Ends:
 
     async def fence(self) -> None:
         """A link of its own, from dial to loss: what was about to happen on the others has happened."""
-        there, back = Recorder(), Recorder()
+        there, back = LinkRecorder(), LinkRecorder()
         listener = await self.adapter.listen(lambda: back, [BINARY], LIMITS)
         await self.adapter.dial(there, listener, [BINARY], LIMITS)
         there.link.send(b"there")
@@ -230,7 +230,7 @@ class Ends:
 Check = Callable[[Ends], Awaitable[None]]
 
 
-def fill(recorder: Recorder) -> list[bytes]:
+def fill(recorder: LinkRecorder) -> list[bytes]:
     """Send until the peer, which does not read, makes the buffer run over."""
     sent: list[bytes] = []
     while recorder.congested_count == 0:
@@ -243,7 +243,7 @@ def fill(recorder: Recorder) -> list[bytes]:
 
 async def an_open_link_is_announced_to_both_ends_before_dial_returns(ends: Ends) -> None:
     listener = await ends.listen()
-    recorder = Recorder()
+    recorder = LinkRecorder()
 
     transport = await ends.adapter.dial(recorder, listener, [BINARY], LIMITS)
 
@@ -291,7 +291,7 @@ async def text_arrives_as_its_utf_8_bytes(ends: Ends) -> None:
 
 
 async def received_is_never_called_from_inside_send(ends: Ends) -> None:
-    class Echo(Recorder):
+    class Echo(LinkRecorder):
         is_sending = False
 
         def received(self, payload: bytes) -> None:
@@ -530,7 +530,7 @@ async def lost_is_not_told_from_inside_abort(ends: Ends) -> None:
 
 
 async def an_abort_in_the_middle_of_a_read_stops_the_delivery(ends: Ends) -> None:
-    class Impatient(Recorder):
+    class Impatient(LinkRecorder):
         def received(self, payload: bytes) -> None:
             super().received(payload)
             self.link.abort()
@@ -546,7 +546,7 @@ async def an_abort_in_the_middle_of_a_read_stops_the_delivery(ends: Ends) -> Non
 
 
 async def a_close_in_the_middle_of_a_read_stops_the_delivery(ends: Ends) -> None:
-    class Impatient(Recorder):
+    class Impatient(LinkRecorder):
         def received(self, payload: bytes) -> None:
             super().received(payload)
             self.link.close(NORMAL, "")

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.testing.transport_checks import BINARY, LIMITS, Recorder
+from holdfast.testing.transport_checks import BINARY, LIMITS, LinkRecorder
 from holdfast.transports import enet
 from holdfast.transports.enet import wire
 from holdfast.transports.enet.peer import Peer, PeerState
@@ -61,10 +61,10 @@ async def test_an_address_has_only_its_share_of_the_handshakes_and_not_for_long(
     limits = replace(LIMITS, unopened_per_address_max=2, handshake_s=0.3)
     refused: list[str] = []
     gate = PendingConnections(limits, lambda limit, _: refused.append(limit))
-    accepted: list[Recorder] = []
+    accepted: list[LinkRecorder] = []
 
-    def accept() -> Recorder:
-        accepted.append(Recorder())
+    def accept() -> LinkRecorder:
+        accepted.append(LinkRecorder())
         return accepted[-1]
 
     listener = await enet.listen(
@@ -75,7 +75,7 @@ async def test_an_address_has_only_its_share_of_the_handshakes_and_not_for_long(
     async with asyncio.timeout(DEADLINE_S):
         while not refused or gate.count:  # noqa: ASYNC110 - nobody tells
             await asyncio.sleep(0.01)
-    recorder = Recorder()
+    recorder = LinkRecorder()
     await enet.dial(recorder, f"enet://127.0.0.1:{port}", subprotocols=[BINARY], limits=LIMITS)
 
     assert refused == ["address_share"]
@@ -133,7 +133,7 @@ async def test_a_client_whose_address_changes_loses_its_link_soon_and_can_dial_a
     listener = await harness.listen(limits=QUICK)
     router = Router(listener.addresses[0][1])
     url = await router.open()
-    first, again = Recorder(), Recorder()
+    first, again = LinkRecorder(), LinkRecorder()
     await enet.dial(first, url, subprotocols=[BINARY], limits=QUICK)
     first.link.send(b"before")
     assert await (await harness.accept()).payload() == [b"before"]
@@ -167,7 +167,7 @@ async def test_a_listener_that_closes_refuses_new_clients_at_once_while_it_has_l
 @pytest.mark.parametrize("url", ["enet://", "enet://host", "udp://host:1", "enet://host:port", "enet://[::1:7780"])
 async def test_a_url_that_is_none_is_refused_for_good(url: str) -> None:
     with pytest.raises(DialError) as refusal:
-        await enet.dial(Recorder(), url, subprotocols=[BINARY], limits=LIMITS)
+        await enet.dial(LinkRecorder(), url, subprotocols=[BINARY], limits=LIMITS)
 
     assert not refusal.value.retry
 
