@@ -546,12 +546,12 @@ async def an_abort_in_the_middle_of_a_read_stops_the_delivery(ends: Ends) -> Non
 
 
 async def a_close_in_the_middle_of_a_read_stops_the_delivery(ends: Ends) -> None:
-    class Impatient(LinkRecorder):
+    class Closing(LinkRecorder):
         def received(self, payload: bytes) -> None:
             super().received(payload)
             self.link.close(NORMAL, "")
 
-    ends.make = Impatient
+    ends.make = Closing
     dialed, accepted = await ends.pair()
 
     for _ in range(10):

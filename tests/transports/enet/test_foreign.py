@@ -171,3 +171,35 @@ async def dialed(harness: Harness, port: int) -> Any:
     recorder = harness.make()
     await enet.dial(recorder, f"enet://127.0.0.1:{port}", subprotocols=[TEXT], limits=LIMITS)
     return recorder
+
+
+@pytest.mark.skipif(find_spec("enet") is None, reason="pyenet exists for Python up to 3.12 only")
+async def test_many_peers_of_one_socket_are_told_apart() -> None:
+    pyenet: Any = import_module("enet")
+    count = 60
+    echo = Echo()
+    port = await echo.serve()
+
+    def play() -> set[bytes]:
+        host = pyenet.Host(None, count, 3, 0, 0)
+        heard: set[bytes] = set()
+        names = [host.connect(pyenet.Address(b"127.0.0.1", port), 3).incomingPeerID for _ in range(count)]
+        for _ in range(int(DEADLINE_S * 1000 / STEP_MS)):
+            event = host.service(STEP_MS)
+            if event.type == pyenet.EVENT_TYPE_CONNECT:
+                event.peer.send(0, pyenet.Packet(TEXT.name.encode(), pyenet.PACKET_FLAG_RELIABLE))
+            elif event.type == pyenet.EVENT_TYPE_RECEIVE:
+                heard.add(b"%d" % event.peer.incomingPeerID)
+                event.peer.send(0, pyenet.Packet(b"%d" % event.peer.incomingPeerID, pyenet.PACKET_FLAG_RELIABLE))
+                if len(heard) == count:
+                    host.flush()
+                    assert heard == {b"%d" % name for name in names}
+                    return heard
+        raise TimeoutError
+
+    sent = await asyncio.to_thread(play)
+
+    received = {(await recorder.payload())[0] for recorder in echo.accepted}
+    assert received == sent
+    assert len({recorder.link.peer for recorder in echo.accepted}) == 1
+    await echo.finish()
