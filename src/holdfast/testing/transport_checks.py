@@ -530,12 +530,12 @@ async def lost_is_not_told_from_inside_abort(ends: Ends) -> None:
 
 
 async def an_abort_in_the_middle_of_a_read_stops_the_delivery(ends: Ends) -> None:
-    class Impatient(LinkRecorder):
+    class AbortingRecorder(LinkRecorder):
         def received(self, payload: bytes) -> None:
             super().received(payload)
             self.link.abort()
 
-    ends.make = Impatient
+    ends.make = AbortingRecorder
     dialed, accepted = await ends.pair()
 
     for _ in range(10):
@@ -546,12 +546,12 @@ async def an_abort_in_the_middle_of_a_read_stops_the_delivery(ends: Ends) -> Non
 
 
 async def a_close_in_the_middle_of_a_read_stops_the_delivery(ends: Ends) -> None:
-    class Closing(LinkRecorder):
+    class ClosingRecorder(LinkRecorder):
         def received(self, payload: bytes) -> None:
             super().received(payload)
             self.link.close(NORMAL, "")
 
-    ends.make = Closing
+    ends.make = ClosingRecorder
     dialed, accepted = await ends.pair()
 
     for _ in range(10):
