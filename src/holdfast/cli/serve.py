@@ -157,6 +157,8 @@ def serve(  # noqa: PLR0913 - one parameter for each option
     """
     if reload:
         game_ports = {"--port": (listening.host, listening.port), "--tcp-port": (listening.host, listening.tcp_port)}
+        if listening.enet_port is not None:
+            game_ports["--enet-port"] = (listening.host, listening.enet_port)
         context.exit(supervise(game, game_ports | {"--http-port": (http_host, http_port)}))
     parent = None if supervised is None else Supervised(supervised)
     if parent is not None:
@@ -236,7 +238,7 @@ def _start_failed(error: OSError | ValueError | StoreError, game: Game, store_in
     if found is None or error.errno is None:
         return click.ClickException(f"Cannot listen: {error.strerror}. Is --host an address of this machine?")
     address = f"{found['host']}:{found['port']}"
-    where = "with --port, --tcp-port or --http-port" if game.server is None else f"in {game.name}"
+    where = "with --port, --tcp-port, --enet-port or --http-port" if game.server is None else f"in {game.name}"
     match error.errno:
         case errno.EADDRINUSE:
             words = f"{address} is in use, perhaps by another server: stop it, or choose another port {where}."
@@ -300,15 +302,14 @@ def _listening(server: Server) -> Iterator[Fact]:
     yield from server.urls.items()
     for tls in listeners.certificates:
         yield "tls", f"{tls.certificate}, read again when it changes"
-    if any(each.insecure and each.is_readable for each in listeners.listen):
+    if listeners.is_insecure:
         yield "", "insecure: unencrypted traffic can be read and changed on its way"
     if listeners.origins:
         yield "origins", ", ".join(listeners.origins)
     elif any(isinstance(each, WebSocket) and each.is_public for each in listeners.listen):
         yield "origins", "any: pages of all sites may connect; allow only your game's with --origin"
-    for names, has_header in dict.fromkeys((tuple(e.trusted_proxies), e.proxy_protocol) for e in listeners.listen):
-        if names:
-            yield "proxies", ", ".join(names) + (", with the PROXY protocol" if has_header else "")
+    for names, has_header in listeners.proxies:
+        yield "proxies", ", ".join(names) + (", with the PROXY protocol" if has_header else "")
     if server.limits.full_share:
         yield "shares", f"no limit per address for {', '.join(server.limits.full_share)}"
     if server.http is not None:

@@ -48,6 +48,24 @@ class LinkLimits:
         "how long a close handshake waits for the peer; also the time for a room's last hooks",
         "the connection is cut",
     )
+    # What fits into one UDP packet of ENet, with its headers, on every path.
+    datagram_bytes_max: int = _limit(
+        1_100, "unreliable messages sent as one datagram, over ENet", "a larger one is sent like a reliable message"
+    )
+    # The smallest packet that every path of IPv6 carries has 1,280 bytes, with its headers. ENet allows 576 to 4,096.
+    udp_bytes_max: int = _limit(1_200, "one UDP packet (ENet's MTU)", "a larger payload is sent in fragments")
+    # ENet's largest window, and its default.
+    udp_unacked_bytes_max: int = _limit(64 * KIB, "unacknowledged bytes of one ENet connection", "the next ones wait")
+    udp_unread_bytes_max: int = _limit(
+        256 * KIB, "what an ENet connection receives early or while it is not read", "it is not acknowledged"
+    )
+    # A phone's new address is noticed after a ping and a timeout.
+    udp_ping_s: float = _limit(1.0, "silence after which an ENet client pings")
+    udp_timeout_s: float = _limit(
+        5.0,
+        "silence of an ENet peer that should acknowledge something",
+        "the connection is lost; the client resumes",
+    )
     # Room for a window, its frame headers, replies and unreliable messages.
     write_buffer_bytes_max: int = _limit(1 * MIB, "the write buffer of one socket", "cut: `slow`; the client resumes")
     nesting_max: int = _limit(32, "nesting depth of a message, or of a request", "it is refused: `invalid`")
@@ -649,12 +667,17 @@ _ABOVE_ZERO = frozenset(
         *("beat_s", "probe_s", "nodes_max"),
         *("fair_queue_portion_max", "fair_queue_turn_s", "requests_in_flight_max", "latest_kept_max"),
         *("window_messages_max", "window_bytes_max", "kept_messages_max", "kept_bytes_max"),
+        *("udp_unacked_bytes_max", "udp_unread_bytes_max", "udp_ping_s", "udp_timeout_s"),
     }
 )
 # A client that waits for one of these would wait for ever.
-_FINITE = frozenset({"hello_s", "ping_s", "hello_delay_s", "flood_pause_s", "fair_queue_pause_s"})
+_FINITE = frozenset(
+    {"hello_s", "ping_s", "udp_ping_s", "udp_timeout_s", "hello_delay_s", "flood_pause_s", "fair_queue_pause_s"}
+)
 # Fractions, and a count that is stored in 16 bits.
-_MOST = {"address_share": 1, "resume_reserve": 1, "timeline_max": 0xFFFF}
+_MOST = {"address_share": 1, "resume_reserve": 1, "timeline_max": 0xFFFF, "udp_bytes_max": 4096}
+# ENet's smallest packet.
+_LEAST = {"udp_bytes_max": 576}
 
 
 def _check(name: str, value: float, *, is_whole: bool) -> None:
@@ -663,6 +686,8 @@ def _check(name: str, value: float, *, is_whole: bool) -> None:
         raise ValueError(f"{name} must be {'above 0' if is_above_zero else '0 or more'}; got {value:g}")
     if is_whole and not isinstance(value, int):
         raise ValueError(f"{name} must be a whole number; got {value:g}")
+    if value < _LEAST.get(name, 0):
+        raise ValueError(f"{name} must be at least {_LEAST[name]}; got {value:g}")
     if value > _MOST.get(name, inf):
         raise ValueError(f"{name} must be at most {_MOST[name]}; got {value:g}")
     if name in _FINITE and isinf(value):

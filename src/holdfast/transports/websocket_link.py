@@ -91,6 +91,7 @@ class WebSocketTransport(WSListener):
 
     kind: Final = "websocket"
     is_compressed = False
+    datagram_bytes_max: Final = 0
     peer: str
     subprotocol: Subprotocol
     _ws: WSTransport
@@ -141,6 +142,9 @@ class WebSocketTransport(WSListener):
             self._ws.send(self._opcode, payload)
         else:
             self._ws.send_reuse_external_bytearray(self._opcode, bytearray(HEADROOM + payload), len(HEADROOM))
+
+    def send_datagram(self, payload: bytes) -> bool:
+        return False
 
     def close(self, code: int, reason: str) -> None:
         if self._end is None:
