@@ -20,10 +20,10 @@ from holdfast.observability.bus import EventBus, EventLog
 from holdfast.observability.exposition import Exposition, NodeView
 from holdfast.observability.log_lines import EventLogger, LineLimit, log_left_out
 from holdfast.observability.message_log import MessageLog
-from holdfast.observability.metrics import LoopLag, Metrics
+from holdfast.observability.metrics import COUNTED_EVENTS, LoopLag, Metrics
 from holdfast.observability.packet_log import PacketLog, Sink, joined_sinks
-from holdfast.observability.timeline import Timelines
-from holdfast.schemas.events import ConnectionRefused, PlacementChanged
+from holdfast.observability.timeline import TIMELINE_EVENTS, Timelines
+from holdfast.schemas.events import ConnectionRefused, PlacementChanged, RoomEnded
 from holdfast.schemas.placement import PlacementInfo
 from holdfast.server.admission.access import Access
 from holdfast.server.admission.connection_limiter import ConnectionLimiter
@@ -128,8 +128,8 @@ class ServerParts:
             limits, clock.now, lambda player_id: [each.id for each in self.sessions.of_player(player_id)]
         )
         self.bus.observe(self.events.record)
-        self.bus.observe(self.timelines.record)
-        self.bus.observe(self.metrics.record)
+        self.bus.observe(self.timelines.record, *TIMELINE_EVENTS)
+        self.bus.observe(self.metrics.record, *COUNTED_EVENTS)
         self.bus.observe(EventLogger(self.lines, limits.log_events_per_s).record)
         self.loop_lag = LoopLag(clock.loop, clock.now, self.metrics.loop_lag.observe)
         self.alarms = Alarms(clock.loop, self.bus.publish)
@@ -193,7 +193,7 @@ class ServerParts:
             renew_taps=self._renew_taps,
             failed=self.faults.report,
         )
-        self.bus.observe(self.messages.record)
+        self.bus.observe(self.messages.record, RoomEnded)
 
     def _make_connection_limits(self) -> None:
         self.connection_limiter = ConnectionLimiter(

@@ -160,7 +160,7 @@ class LiveConnection(Connection):
         """The link is open: a hello must follow."""
         self._transport = transport
         self.transport_kind = transport.kind
-        self.peer = transport.peer
+        self.comes_from(transport.peer)
         self.is_encrypted = transport.is_encrypted
         self.is_compressed = transport.is_compressed
         self.codec = CODECS[transport.subprotocol.name]
