@@ -168,7 +168,7 @@ class ServerParts:
         self.sessions = self.lifecycle.registry
         self.notices = Notices(self.sessions)
         self.stored = StoredSessions()
-        self.lifetimes = Lifetimes(clock, self.lifecycle.end_session)
+        self.lifetimes = Lifetimes(clock, self.connections, self.lifecycle.end_session)
         self.session_limiter = SessionLimiter(clock, limits, renew=self.lifetimes.renew, save=self._save_session)
         self.access = Access(
             self.context,
@@ -466,7 +466,7 @@ class ServerParts:
         connections.on_link += [lambda connection: self.metrics.connection_opened(connection.transport_kind)]
         connections.admit = self.connection_limiter.admit
         connections.on_admit += [self.handshake.opened]
-        connections.on_lost += [self.connection_limiter.lost, self.lifetimes.cancel, lifecycle.lost]
+        connections.on_lost += [self.connection_limiter.lost, lifecycle.lost]
         connections.on_unlink += [
             lambda connection: self.metrics.connection_closed(connection.end_reason or Reason.DROPPED),
             self.connection_limiter.unlinked,
@@ -547,6 +547,7 @@ class ServerParts:
                 self.lifecycle.end_session(session, Reason.STOPPING)
         await self.brains.stop(limits.close_s)
         self.lifecycle.graces.stop()
+        self.lifetimes.stop()
         self.rooms.passwords.close()
         self.alarms.close()
         await self.bus.stop(limits.close_s)

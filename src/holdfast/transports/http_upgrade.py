@@ -135,6 +135,8 @@ def _headers(lines: list[bytes]) -> Iterator[tuple[str, str]]:
 class RequestReader(asyncio.Protocol):
     """Waits for one request of at most `HEAD_BYTES_MAX`; its deadline is that of the pending connection."""
 
+    __slots__ = ("_directions", "_has_begun", "_heard", "_make_websocket", "_pending", "_subprotocols", "_transport")
+
     def __init__(
         self,
         pending: PendingConnection,
@@ -212,6 +214,9 @@ class RequestReader(asyncio.Protocol):
         websocket = self._make_websocket(request)
         websocket.connection_made(self._transport)
         self._transport.set_protocol(websocket)
+        # uvloop keeps a transport's first protocol for as long as the link is open.
+        self._heard = bytearray()
+        del self._make_websocket
         # A client may send data before the answer.
         unread = memoryview(request.to_bytes() + rest)
         while unread and not self._transport.is_closing():

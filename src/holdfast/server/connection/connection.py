@@ -108,6 +108,7 @@ class LiveConnection(Connection):
         "codec",
         "features",
         "is_confirmed",
+        "due_at",
         "portion_max",
         "session",
         "tap",
@@ -140,6 +141,8 @@ class LiveConnection(Connection):
         self.is_confirmed = False
         """Whether the client has sent something since its welcome: then it has the token that came with it."""
         self._looked: Look | None = None
+        self.due_at: float | None = None
+        """When it is checked whether the session is idle or too old; None for never."""
         # To the client
         self._batch_bytes_max = min(limits.batch_bytes_max, limits.payload_bytes_max)
         # The largest payload written in one piece: nothing before the welcome, which is sent alone.
