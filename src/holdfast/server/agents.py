@@ -80,9 +80,8 @@ class AgentServices:
     rooms: Directory
     next_connection_id: Callable[[], ConnectionId]
     seat_returned: Callable[[Session, Collection[Channel]], None]
-
-    def overflowed(self, session: Session) -> None:
-        self.lifecycle.end_session(session, Reason.SLOW, "the agent does not read its messages")
+    lost: Callable[[Connection], None]
+    """One bound method for all agents."""
 
 
 class Agent:
@@ -110,7 +109,7 @@ class Agent:
 
     def _attach(self) -> Connection:
         services, now = self._services, self._now()
-        connection = AgentConnection(services.next_connection_id(), now, services.lifecycle.lost)
+        connection = AgentConnection(services.next_connection_id(), now, services.lost)
         services.lifecycle.registry.attach(self.session, connection, now)
         return connection
 
@@ -172,7 +171,11 @@ class Agent:
 
     def _make_inbox(self) -> Inbox:
         services = self._services
-        return Inbox(services.context.limits.kept_messages_max, partial(services.overflowed, self.session))
+        return Inbox(services.context.limits.kept_messages_max, self._overflowed)
+
+    def _overflowed(self) -> None:
+        reason = "the agent does not read its messages"
+        self._services.lifecycle.end_session(self.session, Reason.SLOW, reason)
 
     async def receive(self) -> Message:
         """The next message to the agent's session, as opposed to its seat; `SessionEnded` after the last one.

@@ -409,6 +409,7 @@ class ServerParts:
             rooms=self.rooms,
             next_connection_id=self.connections.next_id,
             seat_returned=self.rooms.session_returned,
+            lost=self.lifecycle.lost,
         )
 
     def _make_connections(self) -> None:
