@@ -135,11 +135,14 @@ class PendingConnection:
             self._pending_connections.went(self._holder)
         if self.sock is not None:
             self.sock.close()
+        # Its protocol keeps this object for as long as the link is open.
+        self.transport = self.task = None
 
     def _cut(self) -> None:
-        if self.transport is not None:
+        transport = self.transport
+        if transport is not None:
             self.over()
-            abort(self.transport)
+            abort(transport)
         elif self.task is not None:
             # `over` follows when the task has ended: it may still be waiting for the socket.
             self.task.cancel()
@@ -286,7 +289,9 @@ class SocketListener:
             assert self._make is not None
             sock, protocol = pending.hand_over(), self._make(pending)
             loop = asyncio.get_running_loop()
-            pending.transport, _ = await loop.connect_accepted_socket(lambda: protocol, sock, **self._options)
+            transport, _ = await loop.connect_accepted_socket(lambda: protocol, sock, **self._options)
+            if not pending.is_over:
+                pending.transport = transport
             return
         pending.over()
 

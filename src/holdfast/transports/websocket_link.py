@@ -189,6 +189,9 @@ class WebSocketTransport(WSListener):
             except ConflictingHeaders as error:
                 self.close(BROKEN, str(error))
                 return
+        # picows keeps both for as long as the link is open.
+        transport.request.headers.clear()
+        transport.response.headers.clear()
         tell(self, self._open)
 
     def _open(self) -> None:

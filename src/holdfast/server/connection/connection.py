@@ -107,6 +107,7 @@ class LiveConnection(Connection):
         "allowed_bytes",
         "backlog",
         "codec",
+        "due_at",
         "features",
         "is_confirmed",
         "portion_max",
@@ -141,6 +142,8 @@ class LiveConnection(Connection):
         self.is_confirmed = False
         """Whether the client has sent something since its welcome: then it has the token that came with it."""
         self._looked: Look | None = None
+        self.due_at: float | None = None
+        """When it is checked whether the session is idle or too old; None for never."""
         # To the client
         self._batch_bytes_max = min(limits.batch_bytes_max, limits.payload_bytes_max)
         # The largest payload written in one piece: nothing before the welcome, which is sent alone.
@@ -162,7 +165,7 @@ class LiveConnection(Connection):
         """The link is open: a hello must follow."""
         self._transport = transport
         self.transport_kind = transport.kind
-        self.peer = transport.peer
+        self.comes_from(transport.peer)
         self.is_encrypted = transport.is_encrypted
         self.is_compressed = transport.is_compressed
         self._datagram_bytes_max = transport.datagram_bytes_max

@@ -34,7 +34,7 @@ _FULL = frozenset({10023, 10028, 10047, 10077, 10122})
 _PAUSES_S = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1)
 
 
-class _Refused(Exception):
+class _WriteRefused(Exception):
     """A condition does not hold, or may not."""
 
 
@@ -89,7 +89,7 @@ class NatsWriter:
         for pause_s in (*_PAUSES_S, *[_PAUSES_S[-1]] * 5):
             try:
                 outcomes |= await self._send(portion, expected)
-            except _Refused:
+            except _WriteRefused:
                 found = await self._reader.current(list(expected))
                 for number, batch in list(portion.items()):
                     conflict = _conflict_of(batch, found)
@@ -151,7 +151,7 @@ class NatsWriter:
         """What an error of NATS means; in each of these cases nothing was written."""
         code = error.err_code
         if code in {_WRONG_REVISION, _IN_FLIGHT}:
-            return _Refused()
+            return _WriteRefused()
         if code == TOO_MANY:
             return Unavailable(
                 f"a room needs {count} values in one batch, more than the NATS server takes: add"
