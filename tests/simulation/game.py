@@ -8,6 +8,7 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
+from functools import cached_property
 from itertools import count
 from math import inf
 from random import Random
@@ -181,8 +182,11 @@ class Ledger(Room[Mark]):
     promoted_away: list[Player[Mark]]
     # The last of each name that has had a seat, also if they have left it.
     known: dict[str, Player[Mark]]
-    # Each room has its own: what it has taken out of a list is put back into no other room.
-    pencil: Pencil
+
+    @cached_property
+    def pencil(self) -> Pencil:
+        """Each room has its own: what it has taken out of a list is put back into no other room."""
+        return Pencil(self.game.sketches)
 
     @property
     def checker(self) -> Checker:
@@ -206,14 +210,12 @@ class Ledger(Room[Mark]):
         self.state = Board(dice=self.random.position if isinstance(self.random, SplitMix64) else 0)
         self.promoted_away = []
         self.known = {}
-        self.pencil = Pencil(self.game.sketches)
         with self.turn():
             self.open_agent(SCRIBE, self.read_along)
 
     def on_recover(self) -> Any:
         self.promoted_away = []
         self.known = {player.id: player for player in self.players}
-        self.pencil = Pencil(self.game.sketches)
         with self.turn():
             self.check_recovered()
             self.open_agent(SCRIBE, self.read_along)

@@ -67,7 +67,7 @@ LIMITED_BY: Mapping[type[Event], str] = {
 # Not `holdfast.events` and `holdfast.packets`, which have limits of their own.
 LIMITED_LOGGERS = (
     *("holdfast.server", "holdfast.transports", "holdfast.http", "holdfast.identity"),
-    "holdfast.stores",
+    *("holdfast.stores", "holdfast.cluster"),
     # The default exception handler of event loops writes here: a protocol that raises, a task that was never awaited.
     "asyncio",
     # Requests that are not HTTP, and other messages about a connection.

@@ -79,6 +79,27 @@ async def test_an_agent_that_is_disconnected_is_held_and_may_be_opened_again() -
 
 
 @in_virtual_time
+async def test_an_agent_whose_grace_ends_while_the_turn_that_opens_it_again_goes_on_is_gone() -> None:
+    async def open_slowly(room: Table) -> None:
+        room.open_agent("bot", room.play)
+        await asyncio.sleep(4.0)
+
+    kind = table(idle, "bot", grace_s=1.0, transactional=True, open_slowly=open_slowly)
+    async with MemoryServer([kind]) as server:
+        room: Any = await created(server)
+        await a_moment()
+        (player,) = room.players
+        server.machine.call(player.session.disconnect)
+        await a_moment()
+
+        server.machine.call(room.after, 0.0, room.open_slowly)
+        await asyncio.sleep(8.0)
+
+        assert not room.players
+        assert len(server.sessions) == 0
+
+
+@in_virtual_time
 async def test_the_game_may_open_a_disconnected_agent_again_as_soon_as_it_hears_of_it() -> None:
     def on_drop(room: Table, player: Player[Hand]) -> None:
         room.open_agent("bot", room.play)

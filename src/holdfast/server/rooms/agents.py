@@ -256,6 +256,9 @@ class RoomAgents:
             self._seating.room.free(life.seat, Reason.JOIN_FAILED, message)
 
     def _open_again(self, seat: Seat, brain: Brain, roles: frozenset[str]) -> None:
+        if seat.state is not SeatState.HELD:
+            # Its grace, or the room, ended while the turn that opened it went on.
+            return
         session = seat.session
         former = self._lives.pop(seat, None)
         if former is not None:
