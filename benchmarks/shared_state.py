@@ -33,7 +33,19 @@ from rich.table import Table
 import holdfast
 from holdfast import F32, PlayerData, Room
 from holdfast.core.codec import MSGPACK
-from holdfast.schemas.frames import FOLLOWS_STATE, Ack, Auth, Data, Hello, Ping, Pong, Reply, Request, Welcome
+from holdfast.schemas.frames import (
+    FOLLOWS_STATE,
+    READS_BLOCKS,
+    Ack,
+    Auth,
+    Data,
+    Hello,
+    Ping,
+    Pong,
+    Reply,
+    Request,
+    Welcome,
+)
 from holdfast.testing import UNLIMITED
 
 COLYSEUS = Path(__file__).parent / "colyseus"
@@ -127,7 +139,7 @@ class HoldfastClient(Client):
 
     def on_ws_connected(self, transport: picows.WSTransport) -> None:
         """Sign in."""
-        transport.send(picows.WSMsgType.BINARY, MSGPACK.payload(Hello(Auth(), features=[FOLLOWS_STATE])))
+        transport.send(picows.WSMsgType.BINARY, MSGPACK.payload(Hello(Auth(), features=[FOLLOWS_STATE, READS_BLOCKS])))
 
     def on_ws_frame(self, transport: picows.WSTransport, frame: picows.WSFrame) -> None:
         """The changes of a tick, and now and then something else."""

@@ -28,7 +28,20 @@ from rich.table import Table
 import holdfast
 from holdfast import Message, PlayerData, Room
 from holdfast.core.codec import MSGPACK
-from holdfast.schemas.frames import Ack, Auth, Data, Hello, Ping, Pong, Reply, Request, SeatFrame, Welcome
+from holdfast.schemas.frames import (
+    READS_BLOCKS,
+    Ack,
+    Auth,
+    BlockFrame,
+    Data,
+    Hello,
+    Ping,
+    Pong,
+    Reply,
+    Request,
+    SeatFrame,
+    Welcome,
+)
 from holdfast.testing import UNLIMITED
 
 SUBPROTOCOL = "holdfast.v1.msgpack"
@@ -153,18 +166,20 @@ class HoldfastClient(Client):
 
     def on_ws_connected(self, transport: picows.WSTransport) -> None:
         """Sign in."""
-        transport.send(picows.WSMsgType.BINARY, MSGPACK.payload(Hello(Auth())))
+        transport.send(picows.WSMsgType.BINARY, MSGPACK.payload(Hello(Auth(), features=[READS_BLOCKS])))
 
     def on_ws_frame(self, transport: picows.WSTransport, frame: picows.WSFrame) -> None:
         """The messages of a tick, and now and then something else."""
         for each in MSGPACK.from_server(frame.get_payload_as_bytes()):
             answer: Any = None
             match each:
-                case Data():
-                    self.received += 1
-                    if each.seq - self._acked >= ACK_MESSAGES:
-                        self._acked = each.seq
-                        answer = Ack(each.channel, each.seq)
+                case Data() | BlockFrame():
+                    count = len(each.messages) if isinstance(each, BlockFrame) else 1
+                    self.received += count
+                    last = each.seq + count - 1
+                    if last - self._acked >= ACK_MESSAGES:
+                        self._acked = last
+                        answer = Ack(each.channel, last)
                 case Ping():
                     answer = Pong(each.id)
                 case Welcome():

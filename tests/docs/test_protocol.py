@@ -26,6 +26,7 @@ from holdfast.schemas.frames import (
     NUMBER_MAX,
     TEXT_CHARS_MAX,
     Auth,
+    BlockMessage,
     ChannelInfo,
     FromClient,
     FromServer,
@@ -49,7 +50,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text("utf-8")
 LIMITS = Limits()
 
 FRAMES = {frame.name: frame for frame in (*get_args(FromClient), *get_args(FromServer))}
-PARTS = (Auth, Resume, Position, Outcome, Terms, ChannelInfo, RequestProblem, PlacedPlayer)
+PARTS = (Auth, Resume, Position, Outcome, Terms, ChannelInfo, RequestProblem, BlockMessage, PlacedPlayer)
 ANSWERS = (RoomInfo, RoomPage, ReservationInfo, WaitInfo, PlacementInfo, LinkInfo)
 OBJECTS = {each.__name__: each for each in (*PARTS, *ANSWERS)}
 _MESSAGES = (MessageRefused, MessageAnswered, SeatLeft, RoomUpdated, HostChanged, Announcement)

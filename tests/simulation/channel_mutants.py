@@ -8,6 +8,7 @@ from holdfast.client.asks import Asks
 from holdfast.client.channels import Arrived, Channels
 from holdfast.client.inbox import RoomInbox
 from holdfast.client.protocol import ClientProtocol
+from holdfast.core.block import Entry
 from holdfast.core.channel import Channel
 from holdfast.core.codec import JSON, MSGPACK
 from holdfast.core.messages import MessageAnswered, Untyped
@@ -132,7 +133,7 @@ def a_replay_leaves_one_out() -> Iterator[None]:
         replayed = right(channel, generation, received)
         if replayed:
             # The number is given to the message after it, so the other end does not see a gap.
-            del channel._kept[0]
+            del channel._waiting[0]
             channel.last_seq -= 1
         return replayed
 
@@ -171,7 +172,8 @@ def what_is_sent_again_is_reordered() -> Iterator[None]:
     def resume(channel: Channel, generation: int, received: int | None) -> int | None:
         replayed = right(channel, generation, received)
         if replayed and replayed > 1:
-            channel._kept[0], channel._kept[1] = channel._kept[1], channel._kept[0]
+            waiting = channel._waiting
+            waiting[0], waiting[1] = waiting[1], waiting[0]
         return replayed
 
     right = Channel.resume
@@ -181,11 +183,11 @@ def what_is_sent_again_is_reordered() -> Iterator[None]:
 
 @mutant
 def an_overflow_drops_messages_silently() -> Iterator[None]:
-    def push(channel: Channel, name: str, body: bytes) -> bool:
-        return len(channel._kept) >= channel._kept_messages_max or right(channel, name, body)
+    def keep(channel: Channel, entry: Entry) -> bool:
+        return channel.kept >= channel._kept_messages_max or right(channel, entry)
 
-    right = Channel.push
-    with patched(Channel, push=push):
+    right = Channel.keep
+    with patched(Channel, keep=keep):
         yield
 
 

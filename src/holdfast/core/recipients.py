@@ -1,4 +1,4 @@
-"""Who of a room receives a message, and how it is sent to many: encoded once per codec, to all of them or to nobody."""
+"""Who of a room receives a message, and how an unreliable one is sent to many: to all of them or to nobody."""
 
 from collections.abc import Callable, Iterable, Sequence
 from types import CoroutineType
@@ -57,13 +57,6 @@ def _named(seats: SeatRegistry, places: SeatRegistry | None, members: Iterable[M
         if is_here and seat.state is not SeatState.RESERVED:
             found[seat] = None
     return found
-
-
-def send_to(seats: Sequence[Seat], message: Message) -> None:
-    """Send reliably to all of them."""
-    bodies = _prepared(seats, message)
-    for seat in seats:
-        seat.outlet.send_shared(message, bodies)
 
 
 def send_latest_to(seats: Sequence[Seat], message: Message, key: str) -> None:

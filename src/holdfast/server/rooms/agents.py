@@ -12,6 +12,7 @@ from functools import partial
 from math import isinf
 from typing import Any, TypeVar
 
+from holdfast.core.block import Block
 from holdfast.core.codec import Codec
 from holdfast.core.connection import Connection, ConnectionId, ConnectionStep
 from holdfast.core.errors import Duplicate, NotFound, NotSeated, Refused, Throttled
@@ -78,6 +79,7 @@ class Inbox:
         *("_arrived", "_asks", "_is_muted", "_messages", "_messages_max", "_overflowed", "backlog", "farewell"),
         *("is_full", "latest_waiting_bytes", "room", "waiting_bytes"),
     )
+    codec: Codec | None = None
     # Agents live beside the room, and look at it.
     is_following = False
 
@@ -122,11 +124,10 @@ class Inbox:
             self.overflow()
 
     def prepare(self, message: Message, bodies: dict[Codec, bytes]) -> None:
-        """Agents receive objects: nothing is encoded."""
+        """Agents receive objects, and every agent the same one of a broadcast: treat it as read-only."""
 
-    def send_shared(self, message: Message, bodies: dict[Codec, bytes]) -> None:
-        """Every agent receives the same object: treat it as read-only."""
-        self.send(message)
+    def push_block(self, block: Block) -> None:
+        """Nothing is encoded for an agent."""
 
     def send_latest(self, message: Message, key: str) -> None:
         """Messages within a process are never lost."""

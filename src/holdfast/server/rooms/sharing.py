@@ -10,7 +10,6 @@ import asyncio
 from typing import Any
 
 from holdfast.core.codec import MSGPACK
-from holdfast.core.messages import STATE
 from holdfast.core.room import Room
 from holdfast.core.room_context import RoomContext
 from holdfast.core.session import Seat, SeatState, Session
@@ -229,7 +228,7 @@ class Sharing:
         follower.is_behind = False
         try:
             seen = self._views.seen_from(seat, view)
-            bodies = self._views.bodies(follower.seen, seen, session.codec or MSGPACK)
+            messages = self._views.messages(follower.seen, seen, session.codec or MSGPACK)
         except HookFailedBefore:
             return
         except Unshareable as error:
@@ -243,5 +242,5 @@ class Sharing:
             self._failed(error, "its shared state", seat.player_id)
             return
         follower.seen = seen
-        for body in bodies:
-            follower.outlet.push(STATE, body)
+        for message in messages:
+            follower.outlet.write(message)
