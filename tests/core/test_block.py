@@ -3,8 +3,8 @@
 import pytest
 from msgspec import Raw
 
-from holdfast.core.block import Block
-from holdfast.core.channel import MESSAGE_OVERHEAD_BYTES, Channel
+from holdfast.core.block import MESSAGE_OVERHEAD_BYTES, Block
+from holdfast.core.channel import Channel
 from holdfast.core.codec import JSON, MSGPACK, Codec
 from holdfast.schemas.frames import BlockFrame, Data
 from tests.core.channel_samples import a_channel, messages, numbers, pushed

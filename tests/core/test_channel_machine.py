@@ -9,8 +9,8 @@ from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from holdfast.core.block import Block
-from holdfast.core.channel import MESSAGE_OVERHEAD_BYTES, Channel
+from holdfast.core.block import MESSAGE_OVERHEAD_BYTES, Block
+from holdfast.core.channel import Channel
 from holdfast.core.codec import MSGPACK
 from holdfast.core.limits import Limits
 from holdfast.core.records import channel_record, restored_channel

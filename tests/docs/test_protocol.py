@@ -14,7 +14,7 @@ from holdfast import Limits, Server, Tcp, WebSocket
 from holdfast.client.connector import SETTLED_S
 from holdfast.client.subscriptions import PlacementProgress, WaitlistPlace, WatchedRooms
 from holdfast.core.backoff import FIRST_S, LONG_OUTAGE_S, LONGEST_S, STRETCH_MAX
-from holdfast.core.channel import MESSAGE_OVERHEAD_BYTES
+from holdfast.core.block import MESSAGE_OVERHEAD_BYTES
 from holdfast.core.codec import CODECS, JSON
 from holdfast.core.errors import Refused
 from holdfast.core.messages import Announcement, HostChanged, MessageAnswered, MessageRefused, RoomUpdated, SeatLeft

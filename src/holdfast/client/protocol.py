@@ -12,7 +12,8 @@ from msgspec import Raw, structs
 
 from holdfast.client.channels import Arrived, Channels, Restarted, SeatEvent
 from holdfast.client.saved import SavedState
-from holdfast.core.channel import MESSAGE_OVERHEAD_BYTES, Channel
+from holdfast.core.block import MESSAGE_OVERHEAD_BYTES
+from holdfast.core.channel import Channel
 from holdfast.core.codec import Codec
 from holdfast.core.errors import Invalid, ProtocolError
 from holdfast.core.limits import Limits

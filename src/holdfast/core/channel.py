@@ -21,27 +21,16 @@ from typing import cast
 
 from msgspec import Raw
 
-from holdfast.core.block import Block, Entry, Said, messages_of
+from holdfast.core.block import MESSAGE_OVERHEAD_BYTES, Block, Entry, Said, messages_of
 from holdfast.core.errors import ProtocolError
 from holdfast.core.limits import Limits
 from holdfast.core.reasons import Reason
 from holdfast.schemas.frames import BlockFrame, Data
 
-# The size of a message besides its body: its frame's head, and the tuple that keeps it.
-MESSAGE_OVERHEAD_BYTES = 64
-
 # Instead of a deque while nothing is in flight: an empty one takes 760 bytes, and most held seats keep nothing.
 _NONE_IN_FLIGHT: deque[Said] = cast("deque[Said]", ())
 # The same for what waits.
 _NONE_WAITS: list[Entry] = cast("list[Entry]", ())
-
-
-def weight(entry: Entry) -> tuple[int, int]:
-    """How many messages these are, and their bytes."""
-    if isinstance(entry, Block):
-        count = len(entry.messages)
-        return count, entry.body_bytes + MESSAGE_OVERHEAD_BYTES * count
-    return 1, len(entry[1]) + MESSAGE_OVERHEAD_BYTES
 
 
 class Channel:
@@ -93,7 +82,7 @@ class Channel:
     def is_full(self) -> bool:
         """Whether one more message might overflow the stream; a sender that can wait should."""
         return (
-            self.kept >= self._window_messages_max
+            self.last_seq - self.acked >= self._window_messages_max
             or self.kept_bytes >= self._window_bytes_max
             or self.acked < self._filled_to
         )
@@ -114,10 +103,13 @@ class Channel:
             self._waiting.append(entry)
         else:
             self._waiting = [entry]
-        count, size = weight(entry)
-        self.last_seq += count
-        self.kept_bytes += size
-        if self.kept_bytes > self._kept_bytes_max or self.kept > self._kept_messages_max:
+        if isinstance(entry, Block):
+            self.last_seq += len(entry.messages)
+            self.kept_bytes += entry.size
+        else:
+            self.last_seq += 1
+            self.kept_bytes += len(entry[1]) + MESSAGE_OVERHEAD_BYTES
+        if self.kept_bytes > self._kept_bytes_max or self.last_seq - self.acked > self._kept_messages_max:
             self.give_up()
             return False
         return True
@@ -155,7 +147,7 @@ class Channel:
         """The same for a peer that reads blocks."""
         entries, self._waiting = self._waiting, _NONE_WAITS
         # Nearly always everything that is kept fits into the window.
-        if self.kept_bytes > self._window_bytes_max or self.kept > self._window_messages_max:
+        if self.kept_bytes > self._window_bytes_max or self.last_seq - self.acked > self._window_messages_max:
             entries = self._within_window(entries)
         if not entries:
             return []
@@ -202,11 +194,13 @@ class Channel:
                 raise ProtocolError(f"message {ack} was acknowledged but never sent", Reason.SEQUENCE)
             self._count_as_sent(min(ack, self.last_seq))
         in_flight = self._in_flight
-        acked = self.acked
-        while acked < ack and in_flight:
-            acked += 1
-            self.kept_bytes -= len(in_flight.popleft()[1]) + MESSAGE_OVERHEAD_BYTES
-        self.acked = acked
+        count = min(ack - self.acked, len(in_flight))
+        if count > 0:
+            self.acked += count
+            body_bytes = 0
+            for _ in range(count):
+                body_bytes += len(in_flight.popleft()[1])
+            self.kept_bytes -= body_bytes + MESSAGE_OVERHEAD_BYTES * count
         return self.sent < self.last_seq
 
     def _count_as_sent(self, seq: int) -> None:

@@ -7,8 +7,8 @@ succeeded. `send_latest` bypasses the gate: it is for values of the moment, and 
 from collections.abc import Callable
 from typing import cast
 
-from holdfast.core.block import Entry, messages_of
-from holdfast.core.channel import Channel, weight
+from holdfast.core.block import Entry, messages_of, weight
+from holdfast.core.channel import Channel
 from holdfast.core.messages import Message
 from holdfast.core.session import Session
 from holdfast.schemas.session import ChannelRecord

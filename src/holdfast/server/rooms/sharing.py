@@ -26,6 +26,8 @@ from holdfast.state import Unshareable
 _VIEWS_MAX = 4
 # A root and its field.
 _LOGGED_STEPS = 2
+# Enum members are slow to look up, and this one is needed for every client.
+_FREED = SeatState.FREED
 
 
 def _without_secrets(error: Unshareable) -> Unshareable:
@@ -66,13 +68,13 @@ class StateFollower:
         None once the room was told that the player has left, for it may have forgotten them.
         """
         seat = self._seat = self.session.seat_on(self.outlet.channel) or self._seat
-        if seat is None or (seat.state is SeatState.FREED and seat.purpose == "seat" and self.buffer.is_ending):
+        if seat is None or (seat.state is _FREED and seat.purpose == "seat" and self.buffer.is_ending):
             return None
         return seat
 
     def can_read(self, seat: Seat) -> bool:
         """Whether it is at its seat, and has read most of what was written to it."""
-        is_here = self.session.connection is not None and not seat.is_joining and seat.state is not SeatState.FREED
+        is_here = self.session.connection is not None and not seat.is_joining and seat.state is not _FREED
         return is_here and not self.outlet.channel.overflowed and not self.outlet.is_full
 
 
@@ -222,7 +224,8 @@ class Sharing:
         view, session = self._views.now, follower.session
         if view is None:
             return
-        self._newcomers.discard(follower)
+        if follower.seen is None:
+            self._newcomers.discard(follower)
         if FOLLOWS_STATE not in session.features:
             return
         follower.is_behind = False

@@ -8,8 +8,7 @@ other rooms an outlet has no buffer, and messages leave as they are said.
 from collections.abc import Iterator
 from typing import Protocol
 
-from holdfast.core.block import Entry
-from holdfast.core.channel import weight
+from holdfast.core.block import Entry, weight
 from holdfast.core.messages import Message
 from holdfast.core.room_context import RoomContext
 from holdfast.server.rooms.outlet import ChannelOutlet
