@@ -12,8 +12,8 @@ them is in flight. Inward, a message is accepted if it is the next one, so the m
 order, and acknowledged only once it has been applied. When more piles up than may be kept, the outward stream has
 `overflowed`: nothing more is kept, and at the next resume it begins anew in its next generation.
 
-Messages that many clients get wait as a `Block` that their channels share. Once they are in flight, or were, they are
-messages like others.
+Messages that many clients get are kept as a `Block` that their channels share. Where only some of its messages are sent
+again or acknowledged, it is replaced by its messages.
 """
 
 from collections import deque
@@ -21,14 +21,14 @@ from typing import cast
 
 from msgspec import Raw
 
-from holdfast.core.block import MESSAGE_OVERHEAD_BYTES, Block, Entry, Said, messages_of
+from holdfast.core.block import MESSAGE_OVERHEAD_BYTES, Block, Entry, Said, messages_of, weight
 from holdfast.core.errors import ProtocolError
 from holdfast.core.limits import Limits
 from holdfast.core.reasons import Reason
 from holdfast.schemas.frames import BlockFrame, Data
 
 # Instead of a deque while nothing is in flight: an empty one takes 760 bytes, and most held seats keep nothing.
-_NONE_IN_FLIGHT: deque[Said] = cast("deque[Said]", ())
+_NONE_IN_FLIGHT: deque[Entry] = cast("deque[Entry]", ())
 # The same for what waits.
 _NONE_WAITS: list[Entry] = cast("list[Entry]", ())
 
@@ -76,7 +76,7 @@ class Channel:
     @property
     def kept(self) -> int:
         """Messages not yet acknowledged, sent or not."""
-        return len(self._in_flight) + self.last_seq - self.sent
+        return self.last_seq - self.acked
 
     @property
     def is_full(self) -> bool:
@@ -122,7 +122,7 @@ class Channel:
         """Keep nothing more: the peer will be resynced."""
         self.overflowed = True
         self._keep_nothing()
-        self.last_seq = self.sent
+        self.last_seq = self.acked = self.sent
 
     def _keep_nothing(self) -> None:
         self._in_flight, self._waiting = _NONE_IN_FLIGHT, _NONE_WAITS
@@ -153,26 +153,25 @@ class Channel:
             return []
         ack = self.ack_sent = self.applied
         number, seq = self.number, self.sent + 1
-        in_flight = self._in_flight
-        if in_flight is _NONE_IN_FLIGHT:
-            in_flight = self._in_flight = deque()
         frames: list[Data | BlockFrame] = []
         for entry in entries:
             if isinstance(entry, Block):
                 frames.append(entry.frame(number, seq, ack))
-                in_flight += entry.messages
                 seq += len(entry.messages)
             else:
                 frames.append(Data(number, seq, ack, entry[0], Raw(entry[1])))
-                in_flight.append(entry)
                 seq += 1
         self.sent = seq - 1
+        if self._in_flight is _NONE_IN_FLIGHT:
+            self._in_flight = deque(entries)
+        else:
+            self._in_flight += entries
         return frames
 
     def _within_window(self, entries: list[Entry]) -> list[Entry]:
         """The first messages of what waits, as many as may be in flight; the others go on waiting."""
-        free = self._window_messages_max - len(self._in_flight)
-        free_bytes = self._window_bytes_max - sum(len(body) + MESSAGE_OVERHEAD_BYTES for _, body in self._in_flight)
+        free = self._window_messages_max - (self.sent - self.acked)
+        free_bytes = self._window_bytes_max - sum(weight(entry)[1] for entry in self._in_flight)
         count = 0
         if free > 0 and free_bytes > 0:
             messages = messages_of(entries)
@@ -194,18 +193,23 @@ class Channel:
                 raise ProtocolError(f"message {ack} was acknowledged but never sent", Reason.SEQUENCE)
             self._count_as_sent(min(ack, self.last_seq))
         in_flight = self._in_flight
-        count = min(ack - self.acked, len(in_flight))
-        if count > 0:
-            self.acked += count
-            body_bytes = 0
-            for _ in range(count):
-                body_bytes += len(in_flight.popleft()[1])
-            self.kept_bytes -= body_bytes + MESSAGE_OVERHEAD_BYTES * count
+        acked = self.acked
+        while acked < ack and in_flight:
+            entry = in_flight.popleft()
+            if not isinstance(entry, Block):
+                acked += 1
+                self.kept_bytes -= len(entry[1]) + MESSAGE_OVERHEAD_BYTES
+            elif acked + len(entry.messages) <= ack:
+                acked += len(entry.messages)
+                self.kept_bytes -= entry.size
+            else:
+                in_flight.extendleft(reversed(entry.messages))
+        self.acked = acked
         return self.sent < self.last_seq
 
     def _count_as_sent(self, seq: int) -> None:
         """Everything up to this number is in flight, and nothing else."""
-        messages = [*self._in_flight, *messages_of(self._waiting)]
+        messages = self.kept_messages()
         count = seq - self.acked if messages else 0
         self._in_flight = deque(messages[:count]) if count else _NONE_IN_FLIGHT
         self._waiting = [*messages[count:]] or _NONE_WAITS
@@ -248,7 +252,7 @@ class Channel:
 
     def kept_messages(self) -> list[Said]:
         """Everything unacknowledged, in order: what a saved state needs."""
-        return [*self._in_flight, *messages_of(self._waiting)]
+        return messages_of([*self._in_flight, *self._waiting])
 
     def restore_outward(self, last_seq: int, kept: list[Said], *, filled_to: int = 0) -> None:
         """Go on from a saved state: the numbers up to `last_seq` are given out, the last of them still kept.

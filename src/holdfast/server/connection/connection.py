@@ -377,7 +377,11 @@ class LiveConnection(Connection):
         """Something waits to be written."""
         if not self.is_dirty:
             self.is_dirty = True
-            self._writes.add(self)
+            waiting = self._writes.waiting
+            if waiting:
+                waiting.append(self)
+            else:
+                self._writes.add(self)
 
     def hold(self) -> None:
         """Write nothing until `release` was called as often: the data is not saved yet."""
