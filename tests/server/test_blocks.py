@@ -15,7 +15,7 @@ from holdfast.transports.memory import MemoryTransport
 
 
 class Do(Message):
-    """Have the room say this: "all:…" to everybody, "bob:…" to one player, "fail:" nothing more."""
+    """Have the room say this: "all:…" to everybody, "bob:…" to one player; "kick:bob", "fail:"."""
 
     script: list[str]
 
@@ -54,6 +54,8 @@ class Hall(Room[Points]):
                 self.broadcast(Told(text))
             elif to == "fail":
                 raise Refused("no")
+            elif to == "kick":
+                next(each for each in self.players if each.id == text).kick("out")
             else:
                 self.broadcast(Told(text), to=[each for each in self.players if each.id in to.split(",")])
 
@@ -166,6 +168,21 @@ def test_each_hears_what_all_and_what_some_are_told_in_the_order_in_which_it_was
             assert await texts(bob, 7) == ["a", "b", "c", "d", "e", "g", "h"]
             assert network.frames("ada") == [["a", "b"], ["d", "e"], ["f"], ["g", "h"]]
             assert network.frames("bob") == [["a", "b"], ["c"], ["d", "e"], ["g", "h"]]
+
+    run(main())
+
+
+@pytest.mark.parametrize("hall", HALLS)
+def test_who_is_thrown_out_hears_what_was_said_before(hall: type[Hall]) -> None:
+    async def main() -> None:
+        async with MemoryServer([hall], store=FaultyStore()) as server:
+            ada, bob = await two(server, hall.kind)
+
+            await ada.send(Do(["all:a", "all:b", "kick:bob", "all:c"]))
+
+            assert (await texts(ada, 3))[-1] == "c"
+            heard = [message async for message in bob]
+            assert [each.text for each in heard if isinstance(each, Told)][:2] == ["a", "b"]
 
     run(main())
 

@@ -149,6 +149,8 @@ class ChannelOutlet:
 
     def finish(self, farewell: Message) -> None:
         """Keep the last message until the client has it: it comes after what the present turn says."""
+        if self.broadcasts is not None:
+            self.broadcasts.close()
         if self.buffer is not None and self.buffer.finish(farewell):
             return
         self.part()
