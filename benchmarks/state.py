@@ -18,7 +18,7 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
-from holdfast.state import F32, Mementos, SharedPlan, Tracker, encode_json, encode_msgpack
+from holdfast.state import F32, Mementos, Parts, SharedPlan, Tracker, encode_json, encode_msgpack
 
 PARTS = 10
 COLYSEUS = Path(__file__).parent / "colyseus"
@@ -66,6 +66,10 @@ class SmallBody(msgspec.Struct):
 
 class Tiles(msgspec.Struct):
     tiles: list[int]
+
+
+class TilesInParts(msgspec.Struct):
+    tiles: Parts[list[int]]
 
 
 class Case:
@@ -121,6 +125,18 @@ def tiles() -> Case:
     return Case(SharedPlan({"state": Tiles}), (state,), step)
 
 
+def tiles_in_parts() -> Case:
+    """The same tiles in parts of 100."""
+    state = TilesInParts(Parts({str(part): [i % 8 for i in range(100)] for part in range(100)}))
+
+    def step(n: int) -> None:
+        for at in (n % 10_000, (n * 7 + 3000) % 10_000, (n * 13 + 7000) % 10_000):
+            part = state.tiles[str(at // 100)]
+            part[at % 100] = (part[at % 100] + 1) % 8
+
+    return Case(SharedPlan({"state": TilesInParts}), (state,), step)
+
+
 # A name, that of Colyseus' case, what makes it, and how many syncs are measured.
 CASES: list[tuple[str, str, Callable[[], Case], int]] = [
     ("card table", "card table", card_table, 4000),
@@ -129,13 +145,15 @@ CASES: list[tuple[str, str, Callable[[], Case], int]] = [
     ("1,000 entities, 50 move", "1,000 entities, 50 move", lambda: world(Body, 1000, 20), 400),
     ("the same in F32", "1,000 entities, 50 move", lambda: world(SmallBody, 1000, 20), 400),
     ("10,000 tiles, 3 change", "10,000 tiles, 3 change", tiles, 1000),
+    ("the same in Parts of 100", "10,000 tiles, 3 change", tiles_in_parts, 1000),
 ]
 
 
 def measure(case: Case, syncs: int) -> dict[str, float]:
     """Microseconds for each part, and bytes."""
     tracker = Tracker(case.plan, *case.values)
-    mementos = Mementos()
+    # Entries of parts are noted when they are accessed.
+    mementos = Mementos({Parts: lambda _: None})
     figures: list[dict[str, float]] = []
     node = None
     numbers = itertools.count()

@@ -52,7 +52,9 @@ MAY_IMPORT: Mapping[str, str] = {
 SERVER_ORDER = (
     "context",
     *(
+        "session_events",
         "sessions",
+        "agent_sessions",
         "messages",
         "display_names",
         "rooms",

@@ -68,10 +68,6 @@ class Cheered(Message):
     text: str
 
 
-class YourTurn(Message):
-    """To a bot. People see it on their page."""
-
-
 class Holder(PlayerData):
     """A player, kept across a drop. Everybody sees it, but the hand."""
 
@@ -143,15 +139,13 @@ class LastCard(Room[Holder]):
             player.data.is_here = False  # until they are back
             if player.is_agent:
                 # By its id: another player may be called like it. The seat is the same, with the same cards.
-                self.open_agent(player.id.removeprefix("agent:"), self.play)
+                self.open_agent(player.id, self.play)
 
     def on_drop(self, player: Player[Holder]) -> None:
         player.data.is_here = False
 
     def on_rejoin(self, player: Player[Holder]) -> None:
         player.data.is_here = True
-        if player.is_agent and self.state.turn == player.id:
-            player.send(YourTurn())
 
     def on_leave(self, player: Player[Holder], reason: Reason) -> None:
         if self.phase == "playing":
@@ -236,8 +230,6 @@ class LastCard(Room[Holder]):
     def begin_turn(self, player: Player[Holder]) -> None:
         self.state.turn, self.state.turn_ends_at = player.id, time() + TURN_S
         self.after(TURN_S, self.turn_over, name="turn")  # replaces the timer of the turn before
-        if player.is_agent:
-            player.send(YourTurn())
 
     def check_turn(self, player: Player[Holder]) -> None:
         if self.phase != "playing":
@@ -266,7 +258,7 @@ class LastCard(Room[Holder]):
     async def play(self, agent: RoomAgent[Holder]) -> None:
         """A bot: plays the first card that fits, or draws."""
         while True:
-            await agent.receive(YourTurn)
+            await agent.until(lambda: self.state.turn == agent.id)
             await asyncio.sleep(BOT_THINKS_S)
             if self.state.turn == agent.id:
                 card = next((card for card in agent.data.hand if fits(card, self.state.pile[-1])), "")

@@ -48,7 +48,6 @@ from holdfast.core.placement import LatencyPolicy, Queue
 from holdfast.core.reasons import Reason
 from holdfast.core.room import Room, RoomAgent
 from holdfast.core.room_context import Timer
-from holdfast.core.saved_types import Parts
 from holdfast.core.session import Player, Session, SessionFlags, Spectator
 from holdfast.core.sessions import Sessions
 from holdfast.http.api import ApiKey, HttpApi, HttpLimits
@@ -60,9 +59,10 @@ from holdfast.schemas.player import ReservationInfo, WaitInfo
 from holdfast.schemas.requests import PlacedPlayer
 from holdfast.schemas.room import RoomInfo
 from holdfast.server.agents import Agent
-from holdfast.server.rooms.effects import Effect
+from holdfast.server.rooms.outbox import Effect
 from holdfast.server.run import run, tune_gc
 from holdfast.server.server import Server, Storage
+from holdfast.state import Parts
 from holdfast.state.markers import F32, Areas, Hidden, Private
 from holdfast.transports.listeners import Tcp, Tls, WebSocket
 

@@ -1,4 +1,4 @@
-"""`holdfast rooms replay`, `recording` and `fork`, against a real node with its HTTP API."""
+"""`holdfast rooms replay`, `rerun`, `recording` and `fork`, against a real node with its HTTP API."""
 
 import stat
 from collections.abc import AsyncIterator
@@ -90,6 +90,44 @@ async def test_a_file_that_is_no_recording_is_refused_in_a_sentence(operator: Op
 
     assert result.exit_code == 1
     assert result.output.strip() == f"Error: {file} cannot be opened: it is not a recording of a room."
+
+
+GAME = """
+from holdfast import on
+from tests.server.recorded_table import Play, Table as Before
+
+
+class Table(Before):
+    kind = "table"
+
+    @on(Play)
+    def play(self, player, play):
+        super().play(player, play)
+        player.data.score {change}
+
+
+rooms = [Table]
+"""
+
+
+async def test_turns_are_taken_again_on_todays_code(operator: Operator, tmp_path: Path) -> None:
+    session, room_id = await _play(operator)
+    same, other = tmp_path / "same_table.py", tmp_path / "other_table.py"
+    same.write_text(GAME.format(change="+= 0"))
+    other.write_text(GAME.format(change="+= 1"))
+
+    text = await operator.output("rooms", "rerun", room_id, str(same))
+    differs = await operator.run("rooms", "rerun", room_id, str(other), "--first", "3")
+    nothing = await operator.run("rooms", "rerun", room_id, str(tmp_path / "none.py"))
+
+    assert text.strip() == "Turns 1 to 6 end as they were recorded."
+    assert differs.exit_code == 1
+    lines = differs.output.splitlines()
+    assert lines[0] == "Turn 4 differs."
+    assert f'{session.player_id}: play {{"number": 7, "about": "a"}}' in lines[1]
+    assert lines[-1].strip() == f"≠ players.{session.player_id}.score: 7 was recorded, and is 8 now"
+    assert (nothing.exit_code, "There is no file" in nothing.output) == (1, True)
+    await session.close()
 
 
 async def test_a_fork_is_joined_by_the_same_player(operator: Operator) -> None:

@@ -122,7 +122,7 @@ def test_a_seat_that_is_announced_twice_is_refused(seated: Script) -> None:
 
 
 def test_a_channel_that_the_server_has_no_more_is_gone(seated: Script) -> None:
-    assert seated.resume() == [ChannelGone(1, "left"), Welcomed(Outcome("resumed"))]
+    assert seated.resume() == [ChannelGone(1, "dropped"), Welcomed(Outcome("resumed"))]
     with pytest.raises(NotSeated):
         seated.push("late")
 

@@ -176,3 +176,16 @@ def test_a_save_that_keeps_more_than_was_ever_sent_is_refused(seated: Script) ->
 
     with pytest.raises(Invalid, match="more messages than it has sent"):
         SavedState.read(broken.write())
+
+
+def test_a_session_that_was_lost_before_the_save_leaves_no_requests_to_the_next_one(seated: Script) -> None:
+    seated.resume(info(0), requests=5)
+    seated.client.sign_in_again("token_reused")
+
+    other = seated.in_another_process(seated.client.save(), Auth())
+    other.welcome(session="s2")
+    other.client.lost()
+    resume = other.hello().resume
+
+    assert resume is not None
+    assert (resume.session, resume.requests) == ("s2", 0)

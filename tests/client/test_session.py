@@ -50,6 +50,11 @@ async def test_an_address_that_is_none_is_refused_with_what_to_write(url: str) -
     assert "://" in str(error.value) or "URL" in str(error.value)
 
 
+def test_a_name_is_text() -> None:
+    with pytest.raises(TypeError, match="a player's name is text; got 5"):
+        holdfast.connect("ws://127.0.0.1:1", name=5)  # type: ignore[arg-type] # what is wrong with it
+
+
 async def test_a_server_that_does_not_speak_our_codec_is_an_error() -> None:
     async with serve() as server:
         with pytest.raises(Invalid, match=r"holdfast\.v1\.msgpack, holdfast\.v1\.json"):

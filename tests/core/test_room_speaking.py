@@ -60,6 +60,21 @@ def test_a_broadcast_leaves_out_whom_it_is_told_to() -> None:
     assert log == [("bob", Said("hi")), ("cyd", Said("hi")), ("bob", Said("ho"))]
 
 
+@pytest.mark.parametrize("argument", ["exclude", "to"])
+def test_a_broadcast_takes_players_and_not_their_ids(argument: str) -> None:
+    room, players, log = four_players()
+
+    for wrong, hint in [("ada", "self.player"), (["ada"], "self.player"), (players[0], f"{argument}=")]:
+        with pytest.raises(TypeError, match=hint):
+            room.broadcast(Said("a secret"), **{argument: wrong})
+    with pytest.raises(TypeError, match="one role"):
+        room.broadcast(Said("a secret"), role=["gm"])
+    with pytest.raises(TypeError, match=r"one of self\.spectators"):
+        room.promote("ada")
+
+    assert log == []
+
+
 def four_players() -> tuple[Any, list[Player[Any]], list[tuple[str, Message]]]:
     """A room with ada and dan, who are game masters, and bob and cyd, who are not; and what they hear."""
     room, _ = an_arena()

@@ -53,6 +53,8 @@ def test_a_misspelt_setting_is_an_error_that_names_the_right_one(name: str, valu
         ("on_dropped", "on_drop"),
         ("on_leaving", "on_leave"),
         ("on_left", "on_leave"),
+        ("on_spectator", "on_spectate"),
+        ("on_disconnect", "on_drop"),
         ("on_ticks", "on_tick"),
         ("onJoin", "on_join"),
         ("on_resynch", "on_resync"),

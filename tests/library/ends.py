@@ -9,7 +9,16 @@ from holdfast.client.protocol import ClientProtocol, Event, Welcomed
 from holdfast.core.codec import MSGPACK, Codec
 from holdfast.core.limits import Limits
 from holdfast.core.reasons import Reason
-from holdfast.library.connection import Accepted, Left, Place, Returned, SignInAsked, StreamConnection, TakenOver
+from holdfast.library.connection import (
+    Accepted,
+    Left,
+    Place,
+    Returned,
+    SignInAsked,
+    StreamConnection,
+    TakenOver,
+    Unnumbered,
+)
 from holdfast.library.connection import Event as ServerEvent
 from holdfast.library.session import CHANNEL, StreamSession
 from holdfast.schemas.frames import Auth, Outcome
@@ -103,7 +112,7 @@ class Ends:
                 self.connection.welcome(session, reset)
             case Accepted():
                 self.handle()
-            case TakenOver() | Returned() | Left():
+            case TakenOver() | Returned() | Unnumbered() | Left():
                 pass
 
     def handle(self) -> None:

@@ -11,7 +11,7 @@ from holdfast.core.codec import JSON, MSGPACK, Codec
 from holdfast.core.errors import ProtocolError
 from holdfast.core.limits import Limits
 from holdfast.core.reasons import CLOSE_CODES, Reason
-from holdfast.library.connection import SignInAsked, StreamConnection
+from holdfast.library.connection import SignInAsked, StreamConnection, Unnumbered
 from holdfast.schemas.frames import Bye, Close, Data, Hello, Latest, Ping, Pong, Reply, Request, Welcome
 from tests.cases import every_case
 from tests.library.ends import Ends
@@ -288,13 +288,26 @@ def test_more_bytes_than_the_window_are_not_taken() -> None:
     assert ends.session.waiting_bytes < 1000 + 200
 
 
-def test_unreliable_messages_are_passed_over() -> None:
+def test_unreliable_messages_are_passed_on_without_a_number_on_the_one_channel() -> None:
     ends = Ends()
     connection = ends.open()
     ends.settle()
 
-    assert list(connection.receive(MSGPACK.payload(Latest(1, "number", BODY)), 0.0)) == []
-    assert connection.closing is None
+    frame = Latest(1, "number", BODY)
+    assert list(connection.receive(MSGPACK.payload(frame), 0.0)) == [Unnumbered(ends.session, frame)]
+    assert list(connection.receive(MSGPACK.payload(Latest(2, "number", BODY)), 0.0)) == []
+    assert connection.closing is not None
+
+
+def test_as_many_unreliable_messages_wait_for_a_client_as_the_limit_says() -> None:
+    ends = Ends(limits=Limits(latest_kept_max=2))
+    connection = ends.open()
+    ends.settle()
+
+    for key in "abca":
+        connection.send_latest(f"number {key}", BODY, key)
+
+    assert connection.outgoing(0.0) == [MSGPACK.payload(*(Latest(1, f"number {key}", BODY) for key in "ca"))]
 
 
 @every_case(

@@ -301,6 +301,26 @@ async def test_a_broadcast_reaches_all_but_the_excluded_in_every_codec(codec: st
         assert await seat_of(ada).receive() == Heard("hello back")
 
 
+async def test_unreliable_messages_go_both_ways_the_newest_of_a_key_and_none_while_a_handler_is_at_work() -> None:
+    hall = Hall()
+    async with served(hall) as url, joined(url, "ada") as ada, joined(url, "bob") as bob:
+        player = hall.get("ada")
+        assert player is not None
+        for text in ("old", "new"):
+            player.send_latest(Heard(text), "position")
+        assert await seat_of(ada).receive() == Heard("new")
+
+        await seat_of(ada).send(Work(1))
+        await hall.until(lambda: "begin 1" in hall.told)
+        seat_of(ada).send_latest(Say("too soon"))
+        for _ in range(2):
+            await ada.my_rooms()  # until the server has read what was sent before
+        hall.may_work.release()
+        assert await seat_of(ada).receive() == Heard("1")
+        seat_of(ada).send_latest(Say("hello"))
+        assert await seat_of(bob).receive() == Heard("hello")
+
+
 async def test_a_message_that_fails_harms_only_itself(caplog: pytest.LogCaptureFixture) -> None:
     hall = Hall()
     caplog.set_level(logging.ERROR, "holdfast.library")

@@ -22,8 +22,8 @@ from holdfast.schemas.events import (
 )
 from holdfast.schemas.frames import Bye, Hello, Position, Resume
 from holdfast.schemas.requests import Ban, Create
+from holdfast.server.agent_sessions import Inbox
 from holdfast.server.agents import AgentRoom
-from holdfast.server.rooms.agents import Inbox
 from holdfast.testing import FaultyStore, Named
 from tests.observability.scene import Say, Scene, Visitor, hall, scene
 from tests.server.durability.bench import until

@@ -128,6 +128,7 @@ async def test_a_player_for_whom_too_much_waited_and_who_lost_the_seat_meanwhile
     assert outcome == Outcome("resynced")
     assert [message async for message in room] == []
     assert room.left is not None
+    assert room.left.reason == Reason.DROPPED  # why, it could not be told
     assert server.counters.internal_errors == 0
 
 

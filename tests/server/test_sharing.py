@@ -51,6 +51,12 @@ class End(Message):
     how: str = "close"
 
 
+class Finish(Message):
+    """Close the room, or kick who says it, with no word to anybody."""
+
+    how: str
+
+
 class Played(Message):
     by: str
     turns: int
@@ -95,6 +101,14 @@ class Table(Room[Seat]):
         # It is still the same turn.
         await asyncio.sleep(0.1)
         self.state.turns += 1
+
+    @on(Finish)
+    def finish(self, player: Player[Seat], finish: Finish) -> None:
+        self.state.note = finish.how
+        if finish.how == "close":
+            self.close()
+        else:
+            player.kick()
 
     @on(Fail)
     def fail(self, player: Player[Seat], fail: Fail) -> None:
@@ -170,6 +184,23 @@ async def test_the_last_words_of_a_stream_come_with_the_state_of_their_turn(
         ("played", 1),
         ("holdfast.left", 1),
     ]
+
+
+@pytest.mark.parametrize("settings", [{}, {"sync_hz": 0.1}, {"transactional": True}])
+@pytest.mark.parametrize("how", ["close", "kick"])
+async def test_a_turn_that_frees_a_seat_in_silence_is_seen_on_it_too(
+    world: World, how: str, settings: dict[str, Any]
+) -> None:
+    server = await world.serve(type("Table", (Table,), settings))
+    ada, bob = await follower(world, server), await follower(world, server)
+    await ada.join()
+    await bob.join()
+
+    await ada.play(Finish(how))
+    await bob.read()
+
+    for each in (ada, bob) if how == "close" else (ada,):
+        assert (each.state["note"], each.seen[-1][0]) == (how, "holdfast.left")
 
 
 async def test_a_turn_without_a_message_is_seen_too_and_one_that_changes_nothing_costs_nothing(world: World) -> None:
@@ -362,9 +393,19 @@ class Owned(Room[Seat]):
     state: Seat
 
 
+class Sealed(Room[Seat]):
+    shares = ("state",)
+    state: Hidden[Board]
+
+
 @pytest.mark.parametrize(
     ("room", "says"),
-    [(Unnamed, "state: Board"), (Misspelt, '"state", "players"'), (Owned, "belongs to nobody")],
+    [
+        (Unnamed, "state: Board"),
+        (Misspelt, '"state", "players"'),
+        (Owned, "belongs to nobody"),
+        (Sealed, "nobody may see it"),
+    ],
 )
 def test_what_cannot_be_shared_is_refused_at_the_start(room: type[Room[Any]], says: str) -> None:
     with pytest.raises(ValueError, match=says):

@@ -420,10 +420,14 @@ async def test_agents_are_not_opened_and_spectators_not_promoted() -> None:
         assert await eve.room.receive(Said) == Said("welcome")
 
 
+class Shown(Table):
+    shares = ("players",)
+
+
 @in_virtual_time
 async def test_who_is_refused_in_on_join_was_never_there() -> None:
-    async with MemoryServer([Table]) as server:
-        table = await seated(server)
+    async with MemoryServer([Shown]) as server:
+        table = await seated(server, Shown)
         room = table.room
 
         def full(room: Table, player: Player[Hand]) -> None:
@@ -439,6 +443,7 @@ async def test_who_is_refused_in_on_join_was_never_there() -> None:
         assert list(room.state.by_name) == ["boss"]
         assert [player.id for player in room.players] == ["ada", "bob"]
         assert room.heard == []
+        assert list(table.at.players) == ["ada", "bob"]
         await table.succeeds(lambda room, _: room.broadcast(Said("now")))
         assert await table.at.receive() == Said("now")
 

@@ -220,6 +220,36 @@ async def test_what_runs_beside_an_async_turn_that_fails_is_no_part_of_it() -> N
         assert await texts(await joining) == ["beside", "on_join eve", "beside again"]
 
 
+class Choosy(Game):
+    """Considers everybody for a while."""
+
+    async def admit(self, player: Player[Hand]) -> None:
+        await asyncio.sleep(0.05)
+
+    @on(Stay)
+    async def stay(self, player: Player[Hand], stay: Stay) -> None:
+        await asyncio.sleep(0.2)
+        for each in self.players:
+            each.data.cards.append("stay")
+        raise Refused("stay")
+
+
+@in_virtual_time
+async def test_the_data_of_a_player_who_is_admitted_during_a_turn_that_fails_is_undone_too() -> None:
+    async with MemoryServer([Choosy]) as server:
+        ada = await server.connect("ada", messages=[Said])
+        room = await ada.join_or_create("choosy")
+        eve = await server.connect("eve", messages=[Said])
+        joining = asyncio.ensure_future(eve.join(room.id))
+        await asyncio.sleep(0.01)
+
+        await room.send(Stay())
+        await joining
+
+        game: Any = server.rooms.get(room.id)
+        assert [player.data.cards for player in game.players] == [[], []]
+
+
 @in_virtual_time
 async def test_a_turn_that_takes_too_long_is_undone() -> None:
     async with MemoryServer([Game], limits=Limits(turn_s=0.1), allow_errors=TimeoutError) as server:
@@ -275,6 +305,35 @@ async def test_a_failed_turn_sends_nothing_and_nothing_of_it_is_there_after_a_cr
         assert "bad" not in game.state.marks
         assert game.state.marks[-1] == "good again"
         assert room.state["marks"] == game.state.marks
+
+
+class Closing(Saved):
+    def on_leave(self, player: Player[Hand], reason: str) -> None:
+        self.mark("on_leave")
+
+    @on(Stay)
+    async def stay(self, player: Player[Hand], stay: Stay) -> None:
+        await asyncio.sleep(0.2)
+        self.mark("closing")
+        self.close()
+
+
+@in_virtual_time
+async def test_a_turn_that_a_commit_waits_for_is_over_before_what_it_sets_off_begins() -> None:
+    async with MemoryServer([Closing], store=FaultyStore(Disk(), latency_s=0.01)) as server:
+        ada = await server.connect("ada", messages=[Said])
+        room = await ada.join_or_create("closing")
+        await room.flush()
+        # The commit of the first message finds the room in the middle of the second.
+        await room.send(Mark("before"))
+        await room.send(Stay())
+
+        async for said in room:
+            if said == Said("closing"):
+                assert room.state["marks"] == ["on_join ada", "before", "closing"]
+                break
+        else:
+            pytest.fail("the room never said that it closes")
 
 
 @in_virtual_time

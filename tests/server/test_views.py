@@ -1,5 +1,6 @@
 """A view per player: what `view` returns is what a client has as `state`, and nothing else ever leaves."""
 
+import asyncio
 from typing import Any
 
 import msgspec
@@ -86,6 +87,8 @@ class Field(Room[General]):
         how = self.tripped.get(player.id if player is not None else "", "")
         if how == "raises":
             raise RuntimeError("fog machine broke")
+        if how == "cancelled":
+            raise asyncio.CancelledError
         if how == "whole":
             return self.state  # type: ignore[return-value]
         if how == "sends" and player is not None:
@@ -182,7 +185,7 @@ async def test_a_turns_view_comes_before_its_messages(world: World) -> None:
     assert room.state.turns == 3
 
 
-@pytest.mark.parametrize("how", ["raises", "whole", "sends"])
+@pytest.mark.parametrize("how", ["raises", "cancelled", "whole", "sends"])
 async def test_a_view_that_fails_shows_nothing_more_and_harms_nobody_else(
     world: World, caplog: pytest.LogCaptureFixture, how: str
 ) -> None:

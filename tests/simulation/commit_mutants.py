@@ -15,7 +15,8 @@ from holdfast.server.durability.committer import Committer, PendingBatch
 from holdfast.server.durability.gate import GatedOutlet
 from holdfast.server.durability.room_writer import RoomWriter
 from holdfast.server.rooms.delivery import Delivery
-from holdfast.server.rooms.effects import Outbox, RoomEffects, effect_record
+from holdfast.server.rooms.effects import RoomEffects
+from holdfast.server.rooms.outbox import Outbox, effect_record
 from holdfast.server.rooms.outlet import ChannelOutlet
 from holdfast.server.rooms.turns import Turns
 from holdfast.stores import Store, Unavailable

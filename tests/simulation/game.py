@@ -19,7 +19,7 @@ from holdfast import Parts, Player, PlayerData, Reason, Refused, Room, RoomAgent
 from holdfast.server.rooms.splitmix64 import SplitMix64
 from holdfast.state import Hidden
 from tests.simulation.checker import Checker, Op
-from tests.simulation.mirrors import image_of
+from tests.simulation.mirrors import heard_of, image_of
 from tests.simulation.options import Options
 from tests.simulation.sketch import Pencil, Pocket, Sketch, own_word
 from tests.simulation.view import IN_VAIN, Append, Done, Entered, Letter, Note, Shown, Told, Underlined, View
@@ -123,7 +123,7 @@ class Game:
         self.options = options
         self.numbers = count(1)
         self.turns = count(1)
-        self.pencil = Pencil(Random(f"{options.seed}/sketches"))
+        self.sketches = Random(f"{options.seed}/sketches")
         self.pace = Random(f"{options.seed}/pace")
         self.naps = Random(f"{options.seed}/naps")
         self.is_quiet = False
@@ -181,6 +181,8 @@ class Ledger(Room[Mark]):
     promoted_away: list[Player[Mark]]
     # The last of each name that has had a seat, also if they have left it.
     known: dict[str, Player[Mark]]
+    # Each room has its own: what it has taken out of a list is put back into no other room.
+    pencil: Pencil
 
     @property
     def checker(self) -> Checker:
@@ -204,12 +206,14 @@ class Ledger(Room[Mark]):
         self.state = Board(dice=self.random.position if isinstance(self.random, SplitMix64) else 0)
         self.promoted_away = []
         self.known = {}
+        self.pencil = Pencil(self.game.sketches)
         with self.turn():
             self.open_agent(SCRIBE, self.read_along)
 
     def on_recover(self) -> Any:
         self.promoted_away = []
         self.known = {player.id: player for player in self.players}
+        self.pencil = Pencil(self.game.sketches)
         with self.turn():
             self.check_recovered()
             self.open_agent(SCRIBE, self.read_along)
@@ -365,7 +369,7 @@ class Ledger(Room[Mark]):
         player.session.send(Letter(IN_VAIN, self.id, IN_VAIN, *op))
         for other in self.players:
             other.data.told += 1
-            self.game.pencil.draw(other.data.pocket)
+            self.pencil.draw(other.data.pocket)
         if isinstance(player, Player) and player in self.players:
             self.own(player, "thing 0")
             state.owners["thing 0"] = player.id
@@ -572,7 +576,7 @@ class Ledger(Room[Mark]):
             self.has_failed = False
         image = self.checker.images.get(self.state.turn)
         if image is not None:
-            image.present.add(frozenset(player.id for player in self.players))
+            image.present.add(heard_of(self))
 
     def check_undone(self, before: tuple[Any, ...], after: tuple[Any, ...]) -> None:
         """Between the two there was only a turn that has failed, and players may have come and gone."""
@@ -593,10 +597,10 @@ class Ledger(Room[Mark]):
         """Change something of what is shared."""
         if self.game.is_quiet:
             return
-        self.game.pencil.draw(self.state.sketch)
+        self.pencil.draw(self.state.sketch)
         for player in self.players:
-            if self.game.pencil.random.random() < DRAWN:
-                self.game.pencil.draw(player.data.pocket)
+            if self.pencil.random.random() < DRAWN:
+                self.pencil.draw(player.data.pocket)
 
 
 class SlowLedger(Ledger):

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from holdfast import ClientRoom, Player
+from holdfast.core.session import seat_of
 from tests.simulation.checker import Checker
 from tests.state.follow import plain, visible
 
@@ -60,8 +61,13 @@ def image_of(room: "Ledger", also: Iterable[Player[Any]]) -> Image:
         },
         _strict(visible(fresh, ("secret_", "own_"))),
         _strict(visible(fresh, ("secret_",))),
-        {frozenset(marks)},
+        {heard_of(room)},
     )
+
+
+def heard_of(room: "Ledger") -> frozenset[str]:
+    """Who is there: a newcomer is from their `on_join` on."""
+    return frozenset(player.id for player in room.players if not seat_of(player).is_joining)
 
 
 class Looker:

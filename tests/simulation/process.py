@@ -104,6 +104,8 @@ class Process:
         self._gaps = 0
         self._saved = memory.sittings if memory is not None else {}
         self._is_away_since = memory.is_away_since if memory is not None else world.now()
+        # Since when its server is not the present one.
+        self._unserved_since = inf
         self._retiring: Memory | None = None
         # The server fell, and need not remember us: we had no seat that it must have saved.
         self.memory = memory
@@ -198,6 +200,7 @@ class Process:
 
     def server_falls(self) -> None:
         """What this session may expect of the next server, and what that may have forgotten of it."""
+        self._unserved_since = min(self._unserved_since, self.world.now())
         self._may_be_forgotten = self._may_be_forgotten or not self._has_saved_seat()
         if self.sitting is None or self.world.durability[self.sitting.room.kind] != "commit":
             # What we said was not saved, and neither was that the token before it is used up.
@@ -263,8 +266,13 @@ class Process:
         return self.sitting
 
     def _generation(self, room: ClientRoom) -> int:
+        """0 once the channel is gone: with it, what came after a resync is gone too."""
         channel = self.session.protocol.channels.get(room.channel)
-        return channel.generation if channel is not None else 1
+        return channel.generation if channel is not None else 0
+
+    def _stream(self, room: ClientRoom) -> tuple[object, int]:
+        """What is another one once the stream has begun anew, be it with a new session."""
+        return self.session.protocol.channels.get(room.channel), self._generation(room)
 
     def _room(self) -> ClientRoom | None:
         return self.session.room
@@ -295,11 +303,11 @@ class Process:
                 sitting.in_hand = await sitting.room.receive()
                 self._look(sitting, "with a message")
                 if self.pause_s:
-                    generation = self._generation(sitting.room)
+                    stream = self._stream(sitting.room)
                     await asyncio.sleep(self.pause_s)
                     # Whoever suspends a session counts what was read as dealt with.
                     is_over = self.is_dead or self._is_suspending
-                    if generation == self._generation(sitting.room) and not is_over:
+                    if stream == self._stream(sitting.room) and not is_over:
                         self._look(sitting, "still with a message")
         except NotSeated as error:
             self.checker.note(self.label, "left", error)
@@ -434,7 +442,8 @@ class Process:
         return self.memory
 
     def _dropped(self, _: Drop) -> None:
-        self._is_away_since = self.world.now()
+        # For the next server somebody was away who was still connected to the one before.
+        self._is_away_since = min(self.world.now(), self._unserved_since)
         self.checker.note(self.label, "dropped")
         self.checker.count("drops")
 
@@ -459,7 +468,10 @@ class Process:
             self._deal_with_mail()
             self.mail.lost()
         # A server that was replaced and does not know it welcomes whom the present one knows nothing of.
-        self._may_be_forgotten = self.dialer.link.server is not self.world.server.machine
+        is_present = self.dialer.link.server is self.world.server.machine
+        self._may_be_forgotten = not is_present
+        if is_present:
+            self._unserved_since = inf
         self._check_age(outcome, is_restarted=is_restarted)
         self.remember()
 

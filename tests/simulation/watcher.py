@@ -30,11 +30,6 @@ class WatchingProcess(Process):
             self._saved.clear()
         super()._resumed(outcome)
 
-    def _check_reset(self, reason: str) -> None:
-        # Spectators often watch nothing: then no server need remember them.
-        if self._has_saved_seat():
-            super()._check_reset(reason)
-
 
 class Watcher(Actor):
     """Watches one room after the other, and now and then is given a seat, which they give back."""

@@ -27,7 +27,7 @@ from tests.simulation.hostile import Hostile
 from tests.simulation.options import Options
 from tests.simulation.player import Actor
 from tests.simulation.power import Power
-from tests.simulation.process import Process
+from tests.simulation.process import Process, Sitting
 from tests.simulation.tap import Tap, TappedNetwork
 from tests.simulation.view import Cry, View
 from tests.simulation.watcher import Watcher
@@ -275,6 +275,8 @@ class World:
         await asyncio.gather(*(self._settle(actor) for actor in self.actors))
         await asyncio.gather(*(self._settle(watcher) for watcher in self.watchers))
         self.game.is_quiet = True
+        # What the watchers set off may have overflowed the stream of a player, whose room then freed the seat.
+        await asyncio.gather(*(self._settle(actor) for actor in self.actors))
         # For the last timers and payments.
         await asyncio.sleep(2.0 if self.options.store is None else 10.0)
         await self.read_to_the_end()
@@ -358,17 +360,21 @@ class World:
             self.checker.fail("P3", f"{process.label} believes that it has a seat in {sitting.room}")
             return
         view = sitting.view
-        log = self.checker.logs.get(sitting.room.id, [])
-        others = {at: op for at, op in view.seen.items() if at >= len(log) or log[at] != op}
-        self.checker.expect("I12", not others, f"{process.label} saw {others} of another history, and no gap")
         end = (len(self.checker.logs.get(sitting.room.id, ())), player.data.told)
         self.checker.expect("I1", (view.at, view.told) == end, f"{process.label} is at {view}, the room at {end}")
-        self.checker.expect("I12", not view.is_blind, f"{process.label} was resynced and never shown the state")
-        self.checker.expect("I10", not view.awaited, f"{process.label} still awaits {list(view.awaited)}")
-        self.checker.expect("I10", not process.asking, f"{process.label} still asks {list(process.asking)}")
+        self._check_stream(process, sitting)
         if sitting.looker is not None:
             assert isinstance(room, Ledger)
             sitting.looker.look_at_last(room.state.turn)
+
+    def _check_stream(self, process: Process, sitting: Sitting) -> None:
+        """What was read is of the room's history, and nothing is open."""
+        view, log = sitting.view, self.checker.logs.get(sitting.room.id, [])
+        others = {at: op for at, op in view.seen.items() if at >= len(log) or log[at] != op}
+        self.checker.expect("I12", not others, f"{process.label} saw {others} of another history, and no gap")
+        self.checker.expect("I12", not view.is_blind, f"{process.label} was resynced and never shown the state")
+        self.checker.expect("I10", not view.awaited, f"{process.label} still awaits {list(view.awaited)}")
+        self.checker.expect("I10", not process.asking, f"{process.label} still asks {list(process.asking)}")
         self._check_mail(process)
 
     def _check_mail(self, process: Process) -> None:
@@ -384,7 +390,10 @@ class World:
         """The same for a spectator, unless the last player has left the room since."""
         process = watcher.process
         sitting = process.sitting if process is not None else None
-        if sitting is not None and sitting.room.left is not None and sitting.room.left.reason == "room_closed":
+        left = sitting.room.left if sitting is not None else None
+        if sitting is not None and left is not None and left.reason == "room_closed":
+            is_gone = self.server.rooms.get(sitting.room.id) is None
+            self.checker.expect("P3", is_gone, f"{watcher.name} was told that {sitting.room} is closed")
             return
         if process is None or process.is_over or sitting is None or sitting.is_over:
             self.checker.fail("I10", f"{watcher.name} watched, and is gone again: {watcher.state()}")
@@ -394,10 +403,9 @@ class World:
         self.checker.expect(
             "P3", watcher.name in spectators, f"{process.label} believes that it watches {sitting.room}"
         )
-        view, end = sitting.view, len(self.checker.logs.get(sitting.room.id, ()))
-        self.checker.expect("I1", view.at == end, f"{process.label} is at {view}, the room at {end}")
-        self.checker.expect("I12", not view.is_blind, f"{process.label} was resynced and never shown the state")
-        self.checker.expect("I10", not view.awaited, f"{process.label} still awaits {list(view.awaited)}")
+        end = len(self.checker.logs.get(sitting.room.id, ()))
+        self.checker.expect("I1", sitting.view.at == end, f"{process.label} is at {sitting.view}, the room at {end}")
+        self._check_stream(process, sitting)
         if sitting.looker is not None:
             assert isinstance(room, Ledger)
             sitting.looker.look_at_last(room.state.turn)

@@ -49,6 +49,10 @@ class Table(msgspec.Struct):
     speed: float = 0.0
 
 
+class Color(Enum):
+    RED = "red"
+
+
 class Pair(msgspec.Struct, Generic[T]):
     one: T
     other: T
@@ -295,6 +299,26 @@ def test_a_key_that_is_a_number_too_large_for_javascript_is_text_in_changes_too(
 
     assert shown(tracker.diff({2**53: 2, 2**53 - 1: 2})) == [[], ["state", [[str(2**53), 2, 2**53 - 1, 2]]]]
     assert shown(tracker.diff({})) == [[], ["state", [[], [], [str(2**53), 2**53 - 1]]]]
+
+
+@every_case(
+    ("kind", "right", "wrong", "complaint"),
+    [
+        (dict[str, int], "a", None, r"state(\[None\])?: its key is None, not text"),
+        (dict[str, int], "a", 5, r"state(\[5\])?: its key is an int, not text"),
+        (dict[int, int], 5, "card", r"state(\.card)?: its key is a str, not a whole number"),
+        (dict[Color, int], Color.RED, "red", r"state(\.red)?: its key is a str, not of an Enum"),
+    ],
+)
+def test_a_key_of_another_type_is_refused_in_whole_views_and_in_changes(
+    kind: Any, right: Any, wrong: Any, complaint: str
+) -> None:
+    tracker = tracked({right: 1}, kind)
+
+    for refused in (lambda: tracker.diff({right: 1, wrong: 2}), lambda: tracked({wrong: 2}, kind)):
+        with pytest.raises(Unshareable, match=complaint):
+            refused()
+    assert shown(tracker.diff({})) == [[], ["state", [[], [], [getattr(right, "value", right)]]]]
 
 
 def test_keys_that_are_neither_text_nor_numbers_make_a_dict_that_is_sent_whole() -> None:
@@ -555,7 +579,7 @@ def test_a_struct_with_secrets_does_not_leave_through_a_field_typed_any() -> Non
     for value in (Seat(), [Seat()], {"a": [Seat()]}):
         with pytest.raises(Unshareable, match="a Seat has private or hidden fields"):
             tracker.diff(Loose(value))
-    with pytest.raises(Unshareable, match="a object cannot be shared"):
+    with pytest.raises(Unshareable, match="an object cannot be shared"):
         tracker.diff(Loose(object()))
     assert inner(tracker.diff(Loose([Card(1)]))) == [["anything", [{"rank": 1, "suit": "s"}]]]
 
@@ -587,6 +611,8 @@ class Suit(Enum):
         (Private[int] | None, "whole type of a Struct's field"),
         (Private[Hidden[int]], "Private or Hidden, not both"),
         (complex, "complex cannot be shared"),
+        (dict[tuple[int, int], int], "the keys of a dict must be text or numbers"),
+        (list[dict[bytes | None, int]], "the keys of a dict must be text or numbers"),
         (msgspec.Raw, "cannot be shared"),
     ],
 )

@@ -183,7 +183,8 @@ export class Channels {
   resume(infos: ChannelInfo[], reason: Reason): SeatEvent[] {
     const known = new Set(infos.map((info) => info.channel));
     const gone = [...this.#open.keys()].filter((number) => !known.has(number));
-    const events = this.#drop(gone, reason || "left");
+    // Without their last message, which could not be kept: nobody knows why, only that it was not our doing.
+    const events = this.#drop(gone, reason || "dropped");
     // Read to its end after our hello was sent: what the server repeats of it is passed over.
     for (const number of [...this.#finishedOnes.keys()]) if (!known.has(number)) this.#finishedOnes.delete(number);
     for (const info of infos) {

@@ -378,6 +378,8 @@ export class ClientProtocol {
     }
     this.#agree(terms);
     const events: Event[] = isSame ? [] : this.channels.clear(outcome.reason);
+    // Those were of another session, also if a state that was saved in between does not know which.
+    if (!isSame) this.#lastAnswered = 0;
     if (isSame && reason === "rolled_back") events.push(...this.channels.rollBack(channels, reason));
     events.push(...this.channels.resume(channels, outcome.reason));
     for (const { channel, received } of this.channels.finished()) this.#unsent.push(["ack", channel, received ?? 0]);
@@ -407,7 +409,7 @@ export class ClientProtocol {
   #lostRequests(reason: string): Event[] {
     const lost = [...this.#requests.keys()];
     this.#requests = new Map();
-    this.#lastRequest = this.#lastAnswered = 0;
+    this.#lastRequest = 0;
     return lost.map((id) => ({ is: "replied", id, result: null, problem: { code: RESET, message: reason } }));
   }
 

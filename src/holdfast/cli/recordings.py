@@ -1,6 +1,8 @@
-"""`holdfast rooms replay|recording|fork`: recordings of rooms, on a running node or in files."""
+"""`holdfast rooms replay|rerun|recording|fork`: recordings of rooms, on a running node or in files."""
 
+import asyncio
 import json
+import logging
 import os
 import sys
 from collections.abc import Iterator
@@ -11,12 +13,18 @@ from typing import Any
 import click
 import msgspec
 
+from holdfast.cli.loading import load
 from holdfast.cli.node import Node, asks_node
 from holdfast.cli.showing import Item, counted, printable
+from holdfast.core.errors import Refused
 from holdfast.core.recording import NotARecording, RecordingReader, Replayed
 from holdfast.core.recording_file import from_bytes
+from holdfast.core.room import Room
 from holdfast.core.room_file import to_json
+from holdfast.schemas.recording import RerunInfo
 from holdfast.server.operate.recordings import turn_info
+from holdfast.server.operate.rerun import Rerun
+from holdfast.server.server import Server
 
 _BODY_CHARS_MAX = 60
 _CHANGED_MAX = 4
@@ -181,6 +189,77 @@ def _state_text(shown: Item) -> str:
     return "\n".join([*_lines(shown["turn"]), json.dumps(shown["state"], indent=2, ensure_ascii=False)])
 
 
+# rerun
+
+
+@click.command("rerun", short_help="Take a recording's turns again, on today's code.")
+@click.argument("source", metavar="ROOM_ID|FILE")
+@click.argument("game")
+@click.option("--first", type=click.IntRange(1), help="Begin with this turn, and not with the oldest one.")
+@click.option("--until", type=click.IntRange(1), help="End with this turn, and not with the newest one.")
+@asks_node()
+def rerun(*, node: Node, source: str, game: str, first: int | None, until: int | None, as_json: bool) -> None:
+    """Take the turns of a recorded room again, on the code of GAME, and name the first one that ends otherwise.
+
+    GAME is a Python file (game.py) or module, as for `holdfast serve`. It runs in this process, without players: their
+    messages, and the results of spawned work, are those of the recording. Effects are not carried out.
+
+    The command fails (exit code 1) if a turn differs.
+    """
+    reader = recording_of(source, node)
+    if not reader.last:
+        raise click.ClickException("There are no turns.")
+    begin, end = max(first or 1, reader.first), min(until or reader.last, reader.last)
+    if begin > end:
+        raise click.ClickException(f"The recording has turns {reader.first} to {reader.last}.")
+    loaded = load(game)
+    rooms = loaded.rooms if loaded.server is None else loaded.server.room_types
+    kind = next((room for room in rooms if room.kind == reader.head.kind), None)
+    if kind is None:
+        raise click.ClickException(f"{game} has no rooms of the kind {reader.head.kind!r}.")
+    try:
+        found = asyncio.run(_taken_again(reader, kind, begin, end))
+    except (Refused, NotARecording, ValueError) as error:
+        raise click.ClickException(f"{source} cannot be taken again: {error}.") from None
+    if as_json:
+        click.echo(json.dumps(msgspec.to_builtins(found), indent=2, ensure_ascii=False))
+    else:
+        for line in _rerun_lines(found):
+            click.echo(line)
+    if found.turn is not None:
+        sys.exit(1)
+
+
+async def _taken_again(reader: RecordingReader, kind: type[Room[Any]], first: int, last: int) -> RerunInfo:
+    # Turns that failed fail again: the recording has said so.
+    logger = logging.getLogger("holdfast")
+    level = logger.level
+    logger.setLevel(logging.CRITICAL)
+    try:
+        async with Server([kind], listen=[], store="memory:") as server:
+            return await Rerun(reader, kind, server.parts.rooms, server.parts.lifecycle).run(first, last)
+    finally:
+        logger.setLevel(level)
+
+
+def _rerun_lines(found: RerunInfo) -> Iterator[str]:
+    skipped = [str(number) for number in found.skipped]
+    also = ""
+    if skipped:
+        some = ", ".join(skipped[:_CHANGED_MAX]) + (", …" if len(skipped) > _CHANGED_MAX else "")
+        also = f"; {counted(len(skipped), 'turn')} could not be repeated ({some})"
+    if found.turn is None:
+        yield f"Turns {found.first} to {found.last} end as they were recorded{also}."
+        return
+    yield f"Turn {found.turn.number} differs{also}."
+    yield from _lines(msgspec.to_builtins(found.turn))
+    if found.problem:
+        yield click.style(f"          ! {printable(found.problem)}", fg="red")
+    for each in found.differences:
+        was, now = (printable(_short(value)) for value in (each.recorded, each.now))
+        yield f"          ≠ {printable(each.path)}: {was} was recorded, and is {now} now"
+
+
 # recording, fork
 
 
@@ -189,7 +268,7 @@ def _state_text(shown: Item) -> str:
 @click.option("-o", "--output", type=click.Path(path_type=Path), help="The file to write; without it, print it.")
 @asks_node()
 def download(*, node: Node, room_id: str, output: Path | None, as_json: bool) -> None:
-    """Download the recording of a room as a file: for `rooms replay FILE`, the dashboard, and tests.
+    """Download the recording of a room as a file: for `rooms replay` and `rooms rerun` elsewhere, and for tests.
 
     It holds everything, the secrets of all players too: only its owner can read the file that -o writes.
     """
@@ -233,4 +312,4 @@ def fork(*, node: Node, room_id: str, turn: int) -> Any:
     return node.ask("POST", "rooms", room_id, "forks", body={"turn": turn})
 
 
-COMMANDS = (replay, download, fork)
+COMMANDS = (replay, rerun, download, fork)

@@ -9,7 +9,7 @@ from holdfast.core.handlers import annotation_of
 from holdfast.core.room import Room, player_data_type
 from holdfast.server.messages import RECORDS, Direction, Named, Record, inner_types
 from holdfast.server.rooms.shared_plan import plan_of
-from holdfast.state import has_private, is_seen
+from holdfast.state import fields_of, has_private, is_seen
 
 Side = Direction | Literal["shared", "own"]
 """Who has a value: one end of a message, every client of a room, or the player whose data it is."""
@@ -42,7 +42,10 @@ def side_of(cls: Any, side: Side) -> Side:
 
 def seen_fields(record: Record, side: Side) -> list[mi.Field]:
     """The fields that leave."""
-    return [field for field in record.fields if side not in SHARED or is_seen(field, is_own=side == "own")]
+    if side not in SHARED:
+        return list(record.fields)
+    fields = fields_of(record) if isinstance(record, mi.StructType) else record.fields
+    return [field for field in fields if is_seen(field, is_own=side == "own")]
 
 
 def seen_types(parts: Iterable[tuple[mi.Type, Side]]) -> dict[Seen, Named]:

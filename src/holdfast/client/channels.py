@@ -199,7 +199,8 @@ class Channels:
     def resume(self, infos: list[ChannelInfo], reason: str) -> list[SeatEvent]:
         """A new connection continues the session: bring each channel to where the server has it."""
         known = {info.channel for info in infos}
-        events = self._drop([number for number in self._open if number not in known], reason or Reason.LEFT)
+        # Without their last message, which could not be kept: nobody knows why, only that it was not our doing.
+        events = self._drop([number for number in self._open if number not in known], reason or Reason.DROPPED)
         # Read to its end after our hello was sent: what the server repeats of it is passed over.
         self.finished = {number: position for number, position in self.finished.items() if number in known}
         for info in infos:

@@ -119,6 +119,8 @@ class connect:  # noqa: N801 - reads as a verb: `async with holdfast.connect(url
         for option in listeners:
             if option not in LISTENERS:
                 raise TypeError(f"connect has no option {option!r}")
+        if not isinstance(name, str):
+            raise TypeError(f"a player's name is text; got {name!r}")
         limits = limits or Limits()
         try:
             backoff = Backoff(first_s=retry_first_s, longest_s=retry_longest_s)

@@ -338,6 +338,8 @@ class ClientProtocol:
         self._agree(frame.terms)
         if not is_same:
             events += self.channels.clear(outcome.reason)
+            # Those were of another session, also if a state that was saved in between does not know which.
+            self._last_answered = 0
         elif outcome.reason == Reason.ROLLED_BACK:
             events += self.channels.roll_back(frame.channels, outcome.reason)
         events += self.channels.resume(frame.channels, outcome.reason)
@@ -371,7 +373,7 @@ class ClientProtocol:
     def _lost_requests(self, reason: str) -> list[Event]:
         """The session is a new one, which knows nothing of these."""
         lost, self._requests = self._requests, {}
-        self._last_request = self._last_answered = 0
+        self._last_request = 0
         return [Reply(request_id, None, RequestProblem(RESET, reason)) for request_id in lost]
 
     def _continue_requests(self, last_known: int) -> None:

@@ -28,8 +28,15 @@ _NEVER_ASYNC = ("heir", "snapshot", "restore", "view", "area", "sees")
 _OTHER_HOOKS = ("admit", "snapshot", "restore")
 _SHORT_HOOKS = ("heir", "save", "view", "area", "sees")
 _UNITS = ("s", "hz", "ms", "sec", "secs", "seconds", "minutes", "rate")
-# Forms of a verb that no rule makes.
-_IRREGULAR = {"left": "leave"}
+# Forms of a verb that no rule makes, and the words of other servers.
+_IRREGULAR = {
+    "left": "leave",
+    "spectator": "spectate",
+    "connect": "join",
+    "disconnect": "drop",
+    "reconnect": "rejoin",
+    "dispose": "destroyed",
+}
 # Shorter words with another letter in them are words of their own: `on_trick` is no slip for `on_tick`.
 _LONG_WORD = 6
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, fields
 from math import inf, isinf, isnan
 from typing import Any, Literal, Self, TypeVar, get_args
 
+from holdfast.schemas.frames import Terms
+
 KIB = 1024
 MIB = 1024 * KIB
 
@@ -539,6 +541,18 @@ class Limits(
             if name in REMOVED:
                 raise TypeError(f"the limit `{name}` was removed: {REMOVED[name]}")
         return super().__new__(cls)
+
+    def terms(self, grace_s: float) -> Terms:
+        """What a client is told of them."""
+        return Terms(
+            payload_bytes_max=self.payload_bytes_max,
+            window_messages_max=self.window_messages_max,
+            window_bytes_max=self.window_bytes_max,
+            requests_in_flight_max=self.requests_in_flight_max,
+            ping_s=self.ping_s,
+            silence_s=self.silence_s,
+            grace_s=grace_s,
+        )
 
     def __post_init__(self) -> None:
         """Reject values that would stop the server."""

@@ -1,6 +1,6 @@
 """Who of a room receives a message, and how an unreliable one is sent to many: to all of them or to nobody."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import CoroutineType
 from typing import Any
 
@@ -29,8 +29,10 @@ def choose(
     else:
         chosen = context.everybody if spectators else context.seats.occupied
     if role:
+        if not isinstance(role, str):
+            raise TypeError(f"role= takes one role, as text; got {role!r}")
         chosen = [seat for seat in chosen if role in seat.session.roles]
-    if left_out := frozenset(exclude):
+    if left_out := frozenset(_checked("exclude", exclude)):
         chosen = [seat for seat in chosen if seat.member not in left_out]
     if where is not None:
         chosen = [seat for seat in chosen if isinstance(seat.member, Player) and _is_wanted(where, seat.member)]
@@ -49,14 +51,22 @@ def _is_wanted(where: Callable[[Player[Any]], object], player: Player[Any]) -> b
 def _named(seats: SeatRegistry, places: SeatRegistry | None, members: Iterable[Member]) -> Iterable[Seat]:
     """The seats of these players; those who have left, or are in another room, receive nothing."""
     found: dict[Seat, None] = {}
-    for member in members:
-        if not isinstance(member, Member):
-            raise TypeError(f"to= takes players of this room; got {member!r}: self.player(player_id) finds one by id")
+    for member in _checked("to", members):
         seat = seat_of(member)
         is_here = seat in seats or (places is not None and seat in places)
         if is_here and seat.state is not SeatState.RESERVED:
             found[seat] = None
     return found
+
+
+def _checked(argument: str, members: Iterable[Member]) -> Iterator[Member]:
+    """The same, or `TypeError`: an id in their place would be nobody's, and a secret would reach the wrong players."""
+    if isinstance(members, Member):
+        raise TypeError(f"{argument}= takes several players: write {argument}=[player]")
+    for member in members:
+        if not isinstance(member, Member):
+            raise TypeError(f"{argument}= takes players of this room; got {member!r}: self.player(id) finds one by id")
+        yield member
 
 
 def send_latest_to(seats: Sequence[Seat], message: Message, key: str) -> None:

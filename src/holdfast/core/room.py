@@ -14,7 +14,7 @@ from holdfast.core.ownership import Objects, Orphans
 from holdfast.core.reasons import Reason
 from holdfast.core.recipients import choose, send_latest_to
 from holdfast.core.room_context import EVERY_S_MIN, Phase, RoomContext, Timer
-from holdfast.core.session import Player, PlayerId, SeatState, Spectator
+from holdfast.core.session import Member, Player, PlayerId, SeatState, Spectator
 from holdfast.schemas.requests import Update
 
 if TYPE_CHECKING:
@@ -321,6 +321,8 @@ class Room(Generic[D]):
         A locked room may promote; `RoomFull` if all seats are taken, held or reserved, `NotFound` if the spectator has
         just left. While the spectator is away, the seat is held for them as the place was.
         """
+        if not isinstance(spectator, Member):
+            raise TypeError(f"promote() takes one of self.spectators; got {spectator!r}")
         return self._holdfast_context.commands.promote(spectator, options)
 
     def own(self, player: Player[D] | None, object_id: str) -> None:
@@ -398,6 +400,8 @@ class Room(Generic[D]):
         """
         if not _is_async(brain):
             raise TypeError("open_agent() takes an async function, as in self.open_agent('bot', play): async def play")
+        if isinstance(roles, str):
+            raise TypeError(f'roles= takes several roles: write roles=["{roles}"]')
         return self._holdfast_context.commands.open_agent(name, brain, frozenset(roles), options)
 
     # What a game may write. All hooks but `heir`, `snapshot`, `restore`, `view`, `area` and `sees` may be `async def`.
@@ -518,7 +522,7 @@ class RoomAgent(Generic[D]):
     returns, the agent leaves.
     """
 
-    __slots__ = ("_ask", "_receive", "_send", "player", "room")
+    __slots__ = ("_ask", "_receive", "_send", "_until", "player", "room")
 
     def __init__(
         self,
@@ -528,6 +532,7 @@ class RoomAgent(Generic[D]):
         send: Callable[[Message], None],
         receive: Callable[[type[Message]], Awaitable[Any]],
         ask: Callable[[Message, float | None], Awaitable[Any]],
+        until: Callable[[Callable[[], object]], Awaitable[None]],
     ) -> None:
         """Called by the server."""
         self.room = room
@@ -537,6 +542,7 @@ class RoomAgent(Generic[D]):
         self._send = send
         self._receive = receive
         self._ask = ask
+        self._until = until
 
     @property
     def id(self) -> PlayerId:
@@ -571,6 +577,15 @@ class RoomAgent(Generic[D]):
     def receive(self, kind: type[Message] = Message) -> Awaitable[Any]:
         """The next message, or the next of this type: others before it are skipped. Messages are read-only."""
         return self._receive(kind)
+
+    def until(self, holds: Callable[[], object]) -> Awaitable[None]:
+        """Wait until something is true: `await agent.until(lambda: agent.room.state.turn == agent.id)`.
+
+        A plain function, which is called now and after every turn of the room. Messages wait meanwhile.
+        """
+        if _is_async(holds):
+            raise TypeError("until() takes a plain function, as in agent.until(lambda: agent.data.gold > 3)")
+        return self._until(holds)
 
     def __aiter__(self) -> "RoomAgent[D]":
         return self

@@ -1,8 +1,8 @@
-"""The state of a room as it is saved: its type, checked at the start; `Parts` of it; the field that cannot be saved."""
+"""The state of a room as it is saved: its type, checked at the start, and the field that cannot be saved."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
-from typing import Any, Generic, TypeVar, get_args, get_origin, get_type_hints
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, get_args, get_origin, get_type_hints
 from weakref import WeakKeyDictionary
 
 import msgspec
@@ -10,9 +10,7 @@ import msgspec.inspect
 
 from holdfast.core.nesting import child_types
 from holdfast.core.room import Room, context_of, player_data_type
-from holdfast.state import secret_fields
-
-V = TypeVar("V")
+from holdfast.state import Parts, secret_fields
 
 # Values may contain themselves.
 _DEPTH_MAX = 16
@@ -20,131 +18,6 @@ _AT = re.compile(r"at `\$([^`]+)`")
 
 # Reading annotations is slow, and a start may restore many rooms of one type.
 _saved_types: WeakKeyDictionary[type[Room[Any]], Any] = WeakKeyDictionary()
-
-
-class Parts(MutableMapping[str, V], Generic[V]):
-    """A mapping whose entries are saved one by one, and only those that were accessed since the last commit.
-
-    Use it for data that is too large to be saved whole with every turn: the chunks of a world, the inventories of a
-    guild. Fetch an entry again in every turn in which you change it: changes through a reference from an earlier turn
-    are not noticed. `peek` is for reading only, and so are `in`, `len` and the names.
-    """
-
-    __slots__ = ("_entries", "_noted", "_touched")
-
-    def __init__(self, entries: dict[str, V] | None = None) -> None:
-        self._entries: dict[str, V] = {}
-        self._noted: _NotedParts | None = None
-        # A dict, unlike a set, has the same order of keys every time.
-        self._touched: dict[str, None] = {}
-        self.update(entries or {})
-
-    def __getitem__(self, key: str) -> V:
-        value = self._entries[key]
-        if self._noted is not None:
-            self._noted.touch(key)
-        self._touched[key] = None
-        return value
-
-    def __setitem__(self, key: str, value: V) -> None:
-        if not isinstance(key, str):
-            raise TypeError(f"the name of a part must be a str; got {key!r}")
-        if value is None:
-            raise TypeError(f"part {key!r} cannot be None: delete it instead")
-        if self._noted is not None:
-            self._noted.touch(key)
-        self._entries[key] = value
-        self._touched[key] = None
-
-    def __delitem__(self, key: str) -> None:
-        if self._noted is not None and key in self._entries:
-            self._noted.touch(key, is_deleted=True)
-        del self._entries[key]
-        self._touched[key] = None
-
-    def __contains__(self, key: object) -> bool:
-        return key in self._entries
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._entries)
-
-    def __len__(self) -> int:
-        return len(self._entries)
-
-    def peek(self, key: str) -> V | None:
-        """An entry, to read and not to change; None if there is none."""
-        return self._entries.get(key)
-
-    def __eq__(self, other: object) -> bool:
-        return self._entries == (other._entries if isinstance(other, Parts) else other)
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        return f"Parts({self._entries!r})"
-
-    # For saving
-
-    def touched(self) -> dict[str, V | None]:
-        """Entries that may have changed since they were last `taken`: None for deleted ones."""
-        return {key: self._entries.get(key) for key in self._touched}
-
-    def taken(self) -> None:
-        """The touched entries go into the next commit."""
-        self._touched.clear()
-
-    def fill(self, entries: dict[str, V]) -> None:
-        self._entries = entries
-        self._touched.clear()
-
-    # For transactional turns
-
-    def note(self, note: Callable[[V], Callable[[], None]]) -> Callable[[], None]:
-        """Note each entry when it is first accessed from now on, until `forget`; returns what restores them all."""
-        self._noted = _NotedParts(self._entries, self._touched, note)
-        return self._noted.restore
-
-    def forget(self) -> None:
-        """The turn is over."""
-        self._noted = None
-
-
-class _NotedParts:
-    """What the entries were that a turn has accessed."""
-
-    __slots__ = ("_entries", "_note", "_order", "_touched", "_values")
-
-    def __init__(
-        self, entries: dict[str, Any], touched: dict[str, None], note: Callable[[Any], Callable[[], None]]
-    ) -> None:
-        self._entries = entries
-        self._touched = touched
-        self._note = note
-        self._values: dict[str, tuple[Any, Callable[[], None] | None, bool]] = {}
-        # Of the entries when the turn first deleted one: a deleted one would come back at the end.
-        self._order: list[str] | None = None
-
-    def touch(self, key: str, *, is_deleted: bool = False) -> None:
-        if is_deleted and self._order is None:
-            self._order = list(self._entries)
-        if key not in self._values:
-            value = self._entries.get(key)
-            self._values[key] = (value, None if value is None else self._note(value), key in self._touched)
-
-    def restore(self) -> None:
-        entries = self._entries
-        for key, (value, restore, was_touched) in reversed(self._values.items()):
-            if restore is None:
-                entries.pop(key, None)
-            else:
-                restore()
-                entries[key] = value
-            if not was_touched:
-                self._touched.pop(key, None)
-        if self._order is not None:
-            ordered = {key: entries[key] for key in self._order if key in entries}
-            entries.clear()
-            entries.update(ordered)
 
 
 def parts_of(state: Any) -> dict[str, "Parts[Any]"]:

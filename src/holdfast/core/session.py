@@ -54,7 +54,10 @@ def known_features(named: Collection[str]) -> tuple[str, ...]:
 
 
 def agent_id(name: str) -> PlayerId:
-    """The player id of an agent with this name; `Invalid` if that cannot be one."""
+    """The player id of an agent with this name, which may be given as the id; `Invalid` if that cannot be one."""
+    if not isinstance(name, str):
+        raise TypeError(f"agents are named by text; got {name!r}")
+    name = name.removeprefix(AGENT_PREFIX)
     player_id = AGENT_PREFIX + name
     if not name or len(player_id) > PLAYER_CHARS_MAX or not player_id.isprintable():
         most = PLAYER_CHARS_MAX - len(AGENT_PREFIX)

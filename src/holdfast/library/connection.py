@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import assert_never
 
+from msgspec import Raw
+
 from holdfast.core.codec import Codec
 from holdfast.core.errors import NotAllowed, NotFound, ProtocolError
 from holdfast.core.limits import Limits
@@ -37,7 +39,6 @@ from holdfast.schemas.frames import (
     Request,
     RequestProblem,
     Resume,
-    Terms,
     Welcome,
     sentence,
 )
@@ -81,7 +82,15 @@ class Left:
     session: StreamSession
 
 
-Event = SignInAsked | TakenOver | Returned | Accepted | Left
+@dataclass(frozen=True, slots=True)
+class Unnumbered:
+    """An unreliable message came: it is handled now or never."""
+
+    session: StreamSession
+    frame: Latest
+
+
+Event = SignInAsked | TakenOver | Returned | Accepted | Unnumbered | Left
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,6 +127,7 @@ class StreamConnection:
         self._is_greeted = False
         self._is_confirmed = False
         self._control: list[Frame] = []
+        self._latest: dict[tuple[str, str], Latest] = {}
 
     # In
 
@@ -170,7 +180,9 @@ class StreamConnection:
             case Bye():
                 yield Left(session)
             case Latest():
-                pass  # unreliable, and nothing here handles it
+                if frame.channel != CHANNEL:
+                    raise ProtocolError(f"channel {frame.channel} was never opened")
+                yield Unnumbered(session, frame)
             case _:
                 assert_never(frame)
 
@@ -270,16 +282,7 @@ class StreamConnection:
         self._attach(session, token, Outcome("new") if reset is None else Outcome("reset", reason=reset))
 
     def _attach(self, session: StreamSession, token: str, outcome: Outcome) -> None:
-        limits = self._limits
-        terms = Terms(
-            payload_bytes_max=limits.payload_bytes_max,
-            window_messages_max=limits.window_messages_max,
-            window_bytes_max=limits.window_bytes_max,
-            requests_in_flight_max=limits.requests_in_flight_max,
-            ping_s=limits.ping_s,
-            silence_s=limits.silence_s,
-            grace_s=self._place.grace_s,
-        )
+        terms = self._limits.terms(self._place.grace_s)
         self.session = session
         session.connection = self
         channels = [session.info(self._place.kind)]
@@ -287,6 +290,14 @@ class StreamConnection:
         self.wake()
 
     # Out
+
+    def send_latest(self, name: str, body: bytes, key: str) -> None:
+        """Write an unreliable message soon, or never if a newer one comes first."""
+        latest = self._latest
+        if (name, key) not in latest and len(latest) >= self._limits.latest_kept_max:
+            del latest[next(iter(latest))]
+        latest[name, key] = Latest(CHANNEL, name, Raw(body))
+        self.wake()
 
     @property
     def next_at(self) -> float | None:
@@ -306,6 +317,8 @@ class StreamConnection:
         elif self.session is not None:
             channel = self.session.channel
             frames += channel.take()
+            frames += self._latest.values()
+            self._latest.clear()
             if channel.owes_ack:
                 channel.ack_sent = channel.applied
                 frames.append(Ack(CHANNEL, channel.applied))

@@ -51,6 +51,13 @@ class PlayerStream:
         session = self._holdfast_session
         session.push(message.wire_name, session.body(message))
 
+    def send_latest(self, message: Message, key: str = "") -> None:
+        """Send unreliably: never repeated; a newer message with the same type and key replaces it."""
+        check_message(message)
+        session = self._holdfast_session
+        if session.connection is not None:
+            session.connection.send_latest(message.wire_name, session.body(message), key)
+
     def kick(self, reason: str = "") -> None:
         """End the player's session for good; `reason` is the sentence they are told."""
         session = self._holdfast_session
@@ -65,6 +72,9 @@ class Carrier(Protocol):
 
     def wake(self) -> None:
         """Something waits to be written."""
+
+    def send_latest(self, name: str, body: bytes, key: str) -> None:
+        """Write an unreliable message soon, or never."""
 
     def close(self, reason: Reason, message: str = "", *, retry_after_s: float = 0.0, problem: str = "") -> None:
         """Say why, and end."""
@@ -137,7 +147,11 @@ class StreamSession:
         return frame
 
     @property
+    def is_free(self) -> bool:
+        """Whether no handler is at work for the player."""
+        return not self.is_handling and not self.is_over
+
+    @property
     def may_handle(self) -> bool:
         """Whether the oldest message may be handled: not while a window or more waits to be read by its sender."""
-        is_free = not self.is_handling and not self.is_over
-        return is_free and bool(self.inbox) and (self.is_leaving or not self.channel.is_full)
+        return self.is_free and bool(self.inbox) and (self.is_leaving or not self.channel.is_full)

@@ -24,14 +24,18 @@ from holdfast.library.connection import (
     SignInAsked,
     StreamConnection,
     TakenOver,
+    Unnumbered,
 )
 from holdfast.library.session import PlayerStream, StreamSession
 from holdfast.logs import get_logger
-from holdfast.schemas.frames import Auth, Data, sentence
+from holdfast.schemas.frames import Auth, Data, Latest, sentence
 
 log = get_logger("holdfast.library")
 
 _GUEST_BYTES = 12
+
+Handled = Callable[[StreamSession, Any, Exception | None], None]
+"""Takes what a handler returned, or what it raised."""
 
 
 class PlayerStreams:
@@ -211,11 +215,14 @@ class Engine:
                 # It may have read what its messages waited for.
                 self._handle(connection.session)
 
-    def _happened(self, event: TakenOver | Returned | Accepted | Left) -> None:
+    def _happened(self, event: TakenOver | Returned | Accepted | Unnumbered | Left) -> None:
         session = event.session
         match event:
             case Accepted():
                 self._handle(session)
+            case Unnumbered(_, frame):
+                if session.is_free and not session.inbox and frame.type != ASK:
+                    self._take(session, frame, self._latest_handled)
             case Left():
                 session.is_leaving = True
                 self._handle(session)
@@ -312,26 +319,31 @@ class Engine:
     def _handle(self, session: StreamSession) -> None:
         """Handle what waits, in order; where a handler awaits something, it goes on in a task of its own."""
         while session.may_handle:
-            session.is_handling = True
-            try:
-                result = self._start(session, session.inbox[0])
-            except Exception as error:  # noqa: BLE001 - as above; the sender is told
-                self._handled(session, None, error)
-                continue
-            except asyncio.CancelledError as cancelled:
-                self._handled(session, None, _of_something_else(cancelled))
-                continue
-            if inspect.isawaitable(result):
-                task = asyncio.get_running_loop().create_task(self._finish(session, result))
-                self._tasks.add(task)
-                task.add_done_callback(self._tasks.discard)
-            else:
-                self._handled(session, result, None)
+            self._take(session, session.inbox[0], self._handled)
         if session.is_leaving and not session.inbox:
             self._end(session, Reason.BYE, "")
 
-    def _start(self, session: StreamSession, sent: Data) -> Any:
-        frame = asked_message(sent, session.codec) if sent.type == ASK else sent
+    def _take(self, session: StreamSession, sent: Data | Latest, handled: Handled) -> None:
+        """Handle a message; `handled` takes its result."""
+        session.is_handling = True
+        try:
+            result = self._start(session, sent)
+        except Exception as error:  # noqa: BLE001 - as above; the sender is told
+            handled(session, None, error)
+        except asyncio.CancelledError as cancelled:
+            handled(session, None, _of_something_else(cancelled))
+        else:
+            if inspect.isawaitable(result):
+                task = asyncio.get_running_loop().create_task(self._finish(session, result, handled))
+                self._tasks.add(task)
+                task.add_done_callback(self._tasks.discard)
+            else:
+                handled(session, result, None)
+
+    def _start(self, session: StreamSession, sent: Data | Latest) -> Any:
+        frame: Data | Latest | None = sent
+        if isinstance(sent, Data) and sent.type == ASK:
+            frame = asked_message(sent, session.codec)
         if frame is None:
             raise NO_ASK
         handler = self._handlers.get(frame.type)
@@ -345,7 +357,7 @@ class Engine:
             raise NotAllowed(f"{frame.type!r} requires the role {handler.role!r}")
         return handler.method(self._game, session.stream, message)
 
-    async def _finish(self, session: StreamSession, waiting: Awaitable[Any]) -> None:
+    async def _finish(self, session: StreamSession, waiting: Awaitable[Any], handled: Handled) -> None:
         result: Any = None
         failure: Exception | None = None
         try:
@@ -356,8 +368,14 @@ class Engine:
             failure = _of_something_else(cancelled)
         except Exception as error:  # noqa: BLE001 - as above
             failure = error
-        self._handled(session, result, failure)
+        handled(session, result, failure)
         self._handle(session)
+
+    def _latest_handled(self, session: StreamSession, _: Any, error: Exception | None) -> None:
+        """An unreliable message was handled: its sender hears of nothing."""
+        session.is_handling = False
+        if error is not None and not isinstance(error, Refused):
+            log.error("a handler failed", player=session.player_id, error=error, exc_info=error)
 
     def _handled(self, session: StreamSession, result: Any, error: Exception | None) -> None:
         """A message was handled: acknowledge it, answer an ask, say what was refused."""

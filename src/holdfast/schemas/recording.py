@@ -172,3 +172,30 @@ class ForkRequest(Struct, frozen=True, forbid_unknown_fields=True):
     """From which turn a new room begins."""
 
     turn: int
+
+
+class Difference(Struct, frozen=True):
+    """A value that is another one when a turn is taken again."""
+
+    path: str
+    recorded: Any
+    """None if it was not there."""
+    now: Any
+
+
+class RerunInfo(Struct, frozen=True):
+    """What came of taking the turns of a recording again."""
+
+    first: int
+    """The number of the first turn that was taken again."""
+    last: int
+    """The number of the last one: the first that differs, or the recording's last."""
+    repeated: int
+    """How many turns were compared. The engine's own, such as those that tell players of something, are not counted."""
+    skipped: list[int] = []
+    """The numbers of turns that could not be repeated: the room went on from what was recorded of them."""
+    turn: TurnInfo | None = None
+    """The first turn that differs; None if none does."""
+    problem: str = ""
+    """How it differs, if by more than values."""
+    differences: list[Difference] = []

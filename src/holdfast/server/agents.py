@@ -1,24 +1,23 @@
-"""Agents that join rooms like clients do: sessions without a socket. A room's own agents are in `rooms/agents.py`."""
+"""Agents that join rooms like clients do. Those that a room opens itself are in `rooms/agents.py`."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 from holdfast.core.channel import Channel
-from holdfast.core.connection import Connection, ConnectionId
-from holdfast.core.errors import AlreadySeated, NotSeated, SessionEnded, Throttled
+from holdfast.core.errors import AlreadySeated, NotSeated, SessionEnded
 from holdfast.core.messages import Message, SeatLeft, check_message
 from holdfast.core.reasons import Reason
 from holdfast.core.session import Seat, Session, SessionState, agent_id
 from holdfast.identity.port import Identity
-from holdfast.schemas.events import Resumed, SessionOpened
 from holdfast.schemas.player import AGENT_PREFIX
 from holdfast.schemas.requests import Create
 from holdfast.server.admission.sign_in import SessionMaker
+from holdfast.server.agent_sessions import AgentSessions, Inbox
 from holdfast.server.context import Context
 from holdfast.server.directory.directory import Directory
-from holdfast.server.rooms.agents import AgentConnection, Inbox
 from holdfast.server.rooms.runner import Interrupted, RoomRunner
 from holdfast.server.sessions import SessionLifecycle
 
@@ -49,6 +48,8 @@ class AgentRoom:
 
     async def ask(self, message: Message, *, timeout_s: float | None = None) -> Any:
         """Send a message and wait for the answer, as `ClientRoom.ask` does; a refusal is raised."""
+        # A refusal may come at once: an agent that asks again and again must leave others their time.
+        await asyncio.sleep(0)
         self._check_seat()
         check_message(message)
         ask = partial(self._runner.delivery.ask_native, self._seat, message)
@@ -78,7 +79,7 @@ class AgentServices:
     lifecycle: SessionLifecycle
     maker: SessionMaker
     rooms: Directory
-    next_connection_id: Callable[[], ConnectionId]
+    sessions: AgentSessions
     seat_returned: Callable[[Session, Collection[Channel]], None]
 
     def overflowed(self, session: Session) -> None:
@@ -89,30 +90,13 @@ class Agent:
     """A player controlled by code. Open one with `server.open_agent(name)`."""
 
     def __init__(self, services: AgentServices, name: str, roles: frozenset[str]) -> None:
-        if len(services.lifecycle.registry) >= services.context.limits.sessions_max:
-            raise Throttled("this node has no space for another session")
+        services.sessions.check_space()
         self._services = services
-        self._now = services.context.clock.now
-        name = name.removeprefix(AGENT_PREFIX)
-        self.session = services.maker.make(Identity(agent_id(name), roles), name)
+        player_id = agent_id(name)
+        self.session = services.maker.make(Identity(player_id, roles), player_id.removeprefix(AGENT_PREFIX))
         self._inbox: Inbox | None = None
         """Messages to its session; None until it begins to read them."""
-        connection = self._attach()
-        services.context.publish(
-            SessionOpened(
-                session=self.session.id,
-                player=self.session.player_id,
-                player_name=self.session.name,
-                connection=connection.id,
-                transport=connection.transport_kind,
-            )
-        )
-
-    def _attach(self) -> Connection:
-        services, now = self._services, self._now()
-        connection = AgentConnection(services.next_connection_id(), now, services.lifecycle.lost)
-        services.lifecycle.registry.attach(self.session, connection, now)
-        return connection
+        services.sessions.connect(self.session, services.lifecycle.lost)
 
     def resume(self) -> None:
         """Reconnect after `session.disconnect()`, to the same seat; messages sent meanwhile wait to be read."""
@@ -121,22 +105,7 @@ class Agent:
             raise self._ended()
         if session.state is SessionState.CONNECTED:
             return
-        away_s = self._now() - session.dropped_at if session.dropped_at is not None else 0.0
-        connection = self._attach()
-        session.resumes += 1
-        session.drop_reason = None
-        services.context.publish(
-            Resumed(
-                session=session.id,
-                player=session.player_id,
-                player_name=session.name,
-                connection=connection.id,
-                transport=connection.transport_kind,
-                outcome="resumed",
-                replayed=0,
-                away_s=round(away_s, 3),
-            )
-        )
+        services.sessions.reconnect(session, services.lifecycle.lost, "resumed")
         services.seat_returned(session, ())
 
     async def create(

@@ -30,6 +30,7 @@ from holdfast.server.admission.connection_limiter import ConnectionLimiter
 from holdfast.server.admission.handshake import Handshake, Resumer
 from holdfast.server.admission.linking import Linking
 from holdfast.server.admission.sign_in import SessionMaker, SignIn, Welcomer
+from holdfast.server.agent_sessions import AgentSessions
 from holdfast.server.agents import AgentServices
 from holdfast.server.connection.buffers import Writes
 from holdfast.server.connection.connection import ConnectionServices, LiveConnection
@@ -49,9 +50,10 @@ from holdfast.server.durability.room_writer import WriterContext
 from holdfast.server.health import Drain, HealthMonitor
 from holdfast.server.placement import OwnFleet, PlacementOperations, Placements
 from holdfast.server.room_factory import RoomFactory
-from holdfast.server.rooms.effects import Carry, Outbox, PlayerSaves
+from holdfast.server.rooms.outbox import Carry, Outbox
 from holdfast.server.rooms.recordings import Recordings
 from holdfast.server.rooms.runner import RoomListeners, RoomRunner
+from holdfast.server.rooms.saves import PlayerSaves
 from holdfast.server.rooms.services import Brains, ReservedSeats, RoomServices
 from holdfast.server.session_messages import SessionMessages
 from holdfast.server.sessions import RETRY_AFTER_STOP_S, Notices, SessionLifecycle, StoredSessions
@@ -220,6 +222,7 @@ class ServerParts:
         self.player_saves = PlayerSaves(self.clock.loop)
         self.brains = Brains(self.clock.loop)
         self.recordings = Recordings(limits)
+        self.agent_sessions = AgentSessions(context, self.lifecycle, self.connections.next_id)
         reserved = ReservedSeats(limits.reservations_per_player_max)
         services = RoomServices(
             context=context,
@@ -234,7 +237,7 @@ class ServerParts:
             reserved=reserved,
             shares=settings.shares,
             brains=self.brains,
-            next_connection_id=self.connections.next_id,
+            agents=self.agent_sessions,
         )
         self.session_messages = SessionMessages(context, self.lifecycle, self.committer, kinds=lambda: self.rooms.types)
         self.lifecycle.sends = self.session_messages.send
@@ -407,7 +410,7 @@ class ServerParts:
             lifecycle=self.lifecycle,
             maker=self._maker,
             rooms=self.rooms,
-            next_connection_id=self.connections.next_id,
+            sessions=self.agent_sessions,
             seat_returned=self.rooms.session_returned,
         )
 

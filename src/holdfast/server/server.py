@@ -37,8 +37,8 @@ from holdfast.server.directory.directory import Directory
 from holdfast.server.display_names import CheckName
 from holdfast.server.durability.recovery import Pace
 from holdfast.server.operations import Operations, OperatorApi
-from holdfast.server.rooms.effects import Carry
 from holdfast.server.rooms.kinds import check_room_type, room_types
+from holdfast.server.rooms.outbox import Carry
 from holdfast.stores import open_store
 from holdfast.stores.port import ABSENT, Claim, RevisionConflict, Store
 from holdfast.transports.listeners import Listen, Listeners, Tcp, WebSocket

@@ -8,7 +8,17 @@ from holdfast.state.markers import F32, Areas, Hidden, Private
 from holdfast.state.memento import CannotUndo, Memento, Mementos, Restore, path_to
 from holdfast.state.mirror import Mirror
 from holdfast.state.nodes import DEPTH_MAX, Changed, Node, apply
-from holdfast.state.plan import Audience, Shadow, SharedPlan, Tracker, has_private, has_secrets, secret_fields
+from holdfast.state.parts import Parts, fields_of, read_parts
+from holdfast.state.plan import (
+    Audience,
+    Shadow,
+    SharedPlan,
+    Tracker,
+    has_private,
+    has_secrets,
+    is_secret,
+    secret_fields,
+)
 from holdfast.state.splitting import FORGET_FIRST, MORE_FOLLOWS, split_whole
 
 __all__ = [
@@ -34,6 +44,7 @@ __all__ = [
     "NotANode",
     "NotedAreas",
     "OutOfSync",
+    "Parts",
     "Private",
     "Restore",
     "Shadow",
@@ -44,11 +55,14 @@ __all__ = [
     "area_plans",
     "encode_json",
     "encode_msgpack",
+    "fields_of",
     "has_private",
     "has_secrets",
+    "is_secret",
     "is_seen",
     "marked_paths",
     "path_to",
+    "read_parts",
     "secret_fields",
     "split_whole",
 ]

@@ -13,7 +13,8 @@ from typing import Any
 import msgspec
 
 from holdfast.state.errors import Unshareable, a
-from holdfast.state.shapes import REPLACED, Float32, Scalar, Shape, finite, float32, same
+from holdfast.state.parts import Parts
+from holdfast.state.shapes import REPLACED, Float32, Scalar, Shape, finite, float32
 
 # A list of scalars is searched for changes in blocks: comparing slices takes a fifth of comparing one by one.
 _LARGE_BLOCK = 1024
@@ -208,6 +209,15 @@ class Keys(list[Any]):
         return equal.counted
 
 
+_TEXT = frozenset({str})
+
+
+def _text_key(key: Any) -> Any:
+    if not isinstance(key, str):
+        raise Unshareable(f"its key is {a(key)}, not text")
+    return key
+
+
 class DictShape(Shape):
     """A dict: an object whose keys are text. In a node, a key that is a whole number stands for its decimal text."""
 
@@ -235,6 +245,8 @@ class DictShape(Shape):
 
     def image(self, shadow: Any) -> Any:
         keys, rows = shadow
+        if self._key is None and not set(map(type, keys)) <= _TEXT:
+            list(map(_text_key, keys))
         try:
             images = self._item.images(rows)
         except Unshareable as error:
@@ -247,7 +259,7 @@ class DictShape(Shape):
         old_keys, old_rows = old
         keys, rows = new
         if keys != old_keys:
-            return self._change_by_key(dict(zip(*old, strict=True)), dict(zip(*new, strict=True)))
+            return self.change_by_key(dict(zip(*old, strict=True)), dict(zip(*new, strict=True)))
         if rows == old_rows:
             return None
         item_change, key_of = self._item.change, self._key
@@ -280,9 +292,9 @@ class DictShape(Shape):
         into[::2] = [numbers[index] for index in indexes]
         return node_of(sets, nth=into)
 
-    def _change_by_key(self, old: dict[Any, Any], new: dict[Any, Any]) -> list[Any] | None:
+    def change_by_key(self, old: dict[Any, Any], new: dict[Any, Any]) -> list[Any] | None:
         """Keys came, went, or were reordered, which clients do not see."""
-        item, key_of = self._item, self._key or same
+        item, key_of = self._item, self._key or _text_key
         sets: list[Any] = []
         into: list[Any] = []
         key = None
@@ -305,13 +317,73 @@ class DictShape(Shape):
             raise Unshareable(f"{a(value)} is not a dict")
         for key, each in value.items():
             try:
-                if type((self._key or same)(key)) not in (str, int):
-                    raise Unshareable(f"its key is {a(key)}, not text or a whole number")
+                (self._key or _text_key)(key)
                 self._item.check(each)
             except Unshareable as error:
                 raise error.under(key) from None
-            except (TypeError, ValueError, AttributeError):
-                raise Unshareable("its key is not of the declared type", [key]) from None
+
+
+class NotedParts(dict[str, Any]):
+    """The shadow of `Parts`. It knows which entries differ from the one before it, so that not all are compared."""
+
+    __slots__ = ("before", "changed", "mark")
+
+    def __init__(self, rows: Iterable[tuple[str, Any]] | dict[str, Any]) -> None:
+        super().__init__(rows)
+        # Not the shadow before itself: it would keep all of them.
+        self.mark = object()
+        self.before: object | None = None
+        self.changed: tuple[str, ...] = ()
+
+
+class PartsShape(Shape):
+    """`Parts`: to clients a dict, of which only the entries that were accessed are noted and compared."""
+
+    compares = True
+
+    def __init__(self, item: Shape) -> None:
+        self._item = item
+        self._dict = DictShape(item)
+        self.take = self._take
+
+    def _take(self, value: Parts[Any]) -> NotedParts:
+        watch, take = value.watch(self), self._item.take
+        known: NotedParts | None = watch.noted
+        if known is None:
+            noted = NotedParts((key, take(value.peek(key))) for key in value)
+        else:
+            rows = {key: take(value.peek(key)) for key in watch.touched if key in value}
+            changed = [
+                key for key in watch.touched if (key in rows) != (key in known) or rows.get(key) != known.get(key)
+            ]
+            noted = known
+            if changed:
+                noted = NotedParts(known)
+                noted.before, noted.changed = known.mark, tuple(changed)
+                for key in changed:
+                    if key in rows:
+                        noted[key] = rows[key]
+                    else:
+                        del noted[key]
+        watch.noted = noted
+        watch.touched.clear()
+        return noted
+
+    def image(self, shadow: Any) -> Any:
+        return self._dict.image((list(shadow), list(shadow.values())))
+
+    def change(self, old: Any, new: Any) -> list[Any] | None:
+        if old is new:
+            return None
+        keys = new.changed if new.before is old.mark else {**old, **new}
+        return self._dict.change_by_key(
+            {key: old[key] for key in keys if key in old}, {key: new[key] for key in keys if key in new}
+        )
+
+    def check(self, value: Any) -> None:
+        if not isinstance(value, Parts):
+            raise Unshareable(f"{a(value)} is not Parts")
+        self._dict.check({key: value.peek(key) for key in value})
 
 
 class Rows(list[Any]):

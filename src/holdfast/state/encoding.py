@@ -39,7 +39,7 @@ def encode_msgpack(node: Any) -> bytes:
 
 
 def encode_json(node: Any) -> bytes:
-    """The same as JSON. Only what MessagePack can encode too: whole numbers have 64 bits."""
+    """The same as JSON. It has whole numbers of more than 64 bits too, which clients that use MessagePack never get."""
     try:
         return _JSON(node)
     except Exception:  # noqa: BLE001 - the same

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec.inspect as mi
 
 from holdfast.state.markers import HIDDEN, PRIVATE, has_marker
+from holdfast.state.parts import fields_of
 
 Path = tuple[str, ...]
 
@@ -37,8 +38,8 @@ def _fields(info: mi.Type, path: Path, inside: frozenset[int]) -> Iterator[tuple
         case mi.Metadata(inner):
             yield path, info
             yield from _fields(inner, path, inside)
-        case mi.StructType(fields=fields) if id(info) not in inside:
-            for field in fields:
+        case mi.StructType() if id(info) not in inside:
+            for field in fields_of(info):
                 yield from _fields(field.type, (*path, field.encode_name), inside | {id(info)})
         case mi.ListType(item) | mi.DictType(_, item):
             yield from _fields(item, (*path, "*"), inside)

@@ -14,6 +14,7 @@ PRIVATE = "holdfast_private"
 HIDDEN = "holdfast_hidden"
 FLOAT32 = "holdfast_float32"
 AREAS = "holdfast_areas"
+PARTS = "holdfast_parts"
 
 Private = Annotated[T, msgspec.Meta(extra={PRIVATE: True})]
 """A field that only its own player sees. It needs a default: it is what everybody else has in its place."""

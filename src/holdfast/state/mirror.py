@@ -11,6 +11,7 @@ import msgspec
 
 from holdfast.state.errors import NotANode, OutOfSync
 from holdfast.state.nodes import NOTHING, Changed, Key, Path, apply
+from holdfast.state.parts import read_parts
 from holdfast.state.splitting import FORGET_FIRST, MORE_FOLLOWS
 
 T = TypeVar("T")
@@ -43,7 +44,7 @@ class Mirror:
             if value is NOTHING:
                 raise KeyError(path[-1] if path else "")
             value = msgspec.to_builtins(value) if self.copies else value
-            known = self._read[path] = (kind, msgspec.convert(value, kind, str_keys=True))
+            known = self._read[path] = (kind, msgspec.convert(value, kind, str_keys=True, dec_hook=read_parts))
         found: T = known[1]
         return found
 

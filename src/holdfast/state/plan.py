@@ -11,10 +11,11 @@ from typing import Any, get_args, get_origin, get_type_hints
 import msgspec
 import msgspec.inspect as mi
 
-from holdfast.state.containers import DictShape, ListShape, StructShape, reader
+from holdfast.state.containers import DictShape, ListShape, PartsShape, StructShape, reader
 from holdfast.state.errors import Unshareable, a
-from holdfast.state.markers import AREAS, FLOAT32, HIDDEN, PRIVATE, has_marker
+from holdfast.state.markers import AREAS, FLOAT32, HIDDEN, PARTS, PRIVATE, has_marker
 from holdfast.state.nodes import DEPTH_MAX, Node, depth_of
+from holdfast.state.parts import Parts, fields_of
 from holdfast.state.shapes import (
     Absent,
     Leaf,
@@ -158,8 +159,14 @@ def area_fields(info: mi.Type) -> list[mi.Field]:
     """The fields of a Struct that are `Areas`, but for hidden ones."""
     if not isinstance(info, mi.StructType):
         return []
-    extras = [(field, field.type.extra) for field in info.fields if isinstance(field.type, mi.Metadata)]
+    extras = [(field, field.type.extra) for field in fields_of(info) if isinstance(field.type, mi.Metadata)]
     return [field for field, extra in extras if has_marker(extra, AREAS) and not has_marker(extra, HIDDEN)]
+
+
+def is_secret(kind: Any) -> bool:
+    """Whether this whole type is marked as private or hidden."""
+    info = mi.type_info(kind)
+    return isinstance(info, mi.Metadata) and (has_marker(info.extra, PRIVATE) or has_marker(info.extra, HIDDEN))
 
 
 def has_private(kind: Any) -> bool:
@@ -232,7 +239,7 @@ def _has(info: mi.Type, *markers: str) -> bool:
 def _parts(info: mi.Type) -> Iterable[mi.Type]:
     """The types that a type is made of."""
     for name in info.__struct_fields__:
-        value = getattr(info, name)
+        value = fields_of(info) if name == "fields" and isinstance(info, mi.StructType) else getattr(info, name)
         for part in value if isinstance(value, tuple) else (value,):
             if isinstance(part, mi.Field):
                 yield part.type
@@ -302,15 +309,7 @@ class _Compiler:
         if depth > DEPTH_MAX:
             raise Unshareable(f"this type is nested more than {DEPTH_MAX} levels deep")
         if isinstance(info, mi.Metadata):
-            if has_marker(info.extra, PRIVATE) or has_marker(info.extra, HIDDEN):
-                raise Unshareable("Private and Hidden must be around the whole type of a Struct's field")
-            if has_marker(info.extra, FLOAT32):
-                return Scalar((float, int), self._float32)
-            if has_marker(info.extra, AREAS) and mode is not _Mode.ALL:
-                if id(info) not in self._areas:
-                    raise Unshareable("Areas are fields of the room's state itself, and not of what `view` returns")
-                return Absent()
-            return self._shape(info.type, mode, depth)
+            return self._marked(info, mode, depth)
         if (scalar := self._scalar(info)) is not None:
             return scalar
         match info:
@@ -324,6 +323,20 @@ class _Compiler:
                 return self._union(types, mode, depth)
             case _:
                 return self._leaf(info, mode)
+
+    def _marked(self, info: mi.Metadata, mode: _Mode, depth: int) -> Shape:
+        if has_marker(info.extra, PRIVATE) or has_marker(info.extra, HIDDEN):
+            raise Unshareable("Private and Hidden must be around the whole type of a Struct's field")
+        if has_marker(info.extra, FLOAT32):
+            return Scalar((float, int), self._float32)
+        if has_marker(info.extra, AREAS) and mode is not _Mode.ALL:
+            if id(info) not in self._areas:
+                raise Unshareable("Areas are fields of the room's state itself, and not of what `view` returns")
+            return Absent()
+        if has_marker(info.extra, PARTS):
+            assert isinstance(info.type, mi.DictType)
+            return PartsShape(self._item(info.type.value_type, mode, depth))
+        return self._shape(info.type, mode, depth)
 
     def _item(self, info: mi.Type, mode: _Mode, depth: int) -> Shape:
         try:
@@ -359,6 +372,8 @@ class _Compiler:
                 return None if types_of is None else Scalar(types_of)
 
     def _leaf(self, info: mi.Type, mode: _Mode) -> Leaf:
+        if getattr(info, "cls", None) is Parts:
+            raise Unshareable("Parts must be the whole type of a Struct's field")
         if isinstance(info, mi.CustomType | mi.RawType | mi.ExtType):
             raise Unshareable(f"{getattr(info, 'cls', type(info)).__name__} cannot be shared: use a Struct")
         if mode is not _Mode.ALL and _has(info, PRIVATE, HIDDEN):
@@ -366,6 +381,10 @@ class _Compiler:
                 "Private and Hidden work in Structs (not array_like ones), and lists, dicts and unions of them"
             )
         parts = [info, *_all_parts(info)]
+        if mode is not _Mode.ALL and any(
+            isinstance(part, mi.DictType) and not _is_key(part.key_type) for part in parts
+        ):
+            raise Unshareable("the keys of a dict must be text or numbers: use text, as in f'{x},{y}'")
         if not any(isinstance(part, mi.AnyType) for part in parts):
             return Leaf()
         if any(isinstance(part, mi.DataclassType | mi.CustomType) for part in parts):
@@ -397,7 +416,7 @@ class _Compiler:
         shape = self._structs[id(info), mode] = StructShape(kind)
         fields: list[tuple[str, str, Shape]] = []
         unset = _may_be_unset(kind)
-        for field in info.fields:
+        for field in fields_of(info):
             try:
                 seen = self._field(field, mode, depth)
             except Unshareable as error:
@@ -531,23 +550,43 @@ def _keys(info: mi.Type) -> tuple[Callable[[Any], Any] | None, Callable[[Any], s
             return None
 
 
+# What JSON can have as text in place of a key.
+_KEYS = (mi.AnyType, mi.StrType, mi.IntType, mi.FloatType, mi.DecimalType, mi.UUIDType, mi.EnumType, mi.LiteralType)
+_TIMES = (mi.DateTimeType, mi.DateType, mi.TimeType, mi.TimeDeltaType)
+
+
+def _is_key(info: mi.Type) -> bool:
+    """Whether values of this type may be keys of a dict that is shared."""
+    match info:
+        case mi.Metadata(inner):
+            return _is_key(inner)
+        case mi.UnionType(types):
+            return all(map(_is_key, types))
+        case _:
+            return isinstance(info, (*_KEYS, *_TIMES))
+
+
 def _int_key(key: Any) -> int | str:
     """Shorter as a number, as long as every client has that number."""
+    if not isinstance(key, int):
+        raise Unshareable(f"its key is {a(key)}, not a whole number")
     number = int(key)
     return number if -_NUMBER_MAX <= number <= _NUMBER_MAX else str(number)
 
 
 def _int_text(key: Any) -> str:
-    return str(int(key))
+    return str(_int_key(key))
 
 
 def _enum_value(key: Any) -> Any:
+    if not isinstance(key, Enum):
+        raise Unshareable(f"its key is {a(key)}, not of an Enum")
     return key.value
 
 
 def _enum_key(key: Any) -> int | str:
-    return _int_key(key.value)
+    return _int_key(_enum_value(key))
 
 
 def _enum_text(key: Any) -> str:
-    return str(key.value)
+    return str(_enum_value(key))

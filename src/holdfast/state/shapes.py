@@ -273,14 +273,14 @@ class Secrets:
             if kind not in self._known:
                 self._known[kind] = self._has_secrets(kind)
             if self._known[kind]:
-                raise Unshareable(f"a {kind.__name__} has private or hidden fields: declare it as the field's type")
+                raise Unshareable(f"{a(value)} has private or hidden fields: declare it as the field's type")
             inside: Iterable[Any] = zip(kind.__struct_fields__, msgspec.structs.astuple(value), strict=True)
         elif isinstance(value, dict):
             inside = value.items()
         elif isinstance(value, list | tuple | set | frozenset):
             inside = enumerate(value)
         else:
-            raise Unshareable(f"a {kind.__name__} cannot be shared: declare it as the field's type")
+            raise Unshareable(f"{a(value)} cannot be shared: declare it as the field's type")
         for key, each in inside:
             try:
                 self.check(each)

@@ -20,7 +20,7 @@ from holdfast.schemas.frames import Auth
 from holdfast.schemas.requests import Create
 from holdfast.server.context import Environment
 from holdfast.server.display_names import CheckName
-from holdfast.server.rooms.effects import Carry
+from holdfast.server.rooms.outbox import Carry
 from holdfast.server.server import REMOVED_SETTINGS, SUBPROTOCOLS, Server, Storage
 from holdfast.stores.port import Store
 from holdfast.testing.clock import Machine

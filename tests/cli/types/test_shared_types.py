@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast import Hidden, Message, Player, PlayerData, Private, Room, on
+from holdfast import Hidden, Message, Parts, Player, PlayerData, Private, Room, on
 from holdfast.testing import MemoryServer, run
 from tests.cli.served_games import write
 from tests.cli.types.test_typescript import compiled, complaint_of, declaration, members, types_of
@@ -40,6 +40,7 @@ class Board(msgspec.Struct):
     monsters: dict[int, Goblin | Troll] = {}
     deck: Hidden[list[Card]] = []
     long_name: int = msgspec.field(default=0, name="n")
+    lairs: Parts[Goblin] = msgspec.field(default_factory=Parts)
 
 
 class Table(Room[Hand]):
@@ -104,6 +105,7 @@ def test_the_fields_that_are_written_are_those_that_leave() -> None:
     assert members(text, "OwnHand") == {"score": "number", "cards": "SharedCard[]", "top": "SharedCard | null"}
     assert members(text, "SharedCard") == {"rank": "number", "seen_at": "string"}
     assert members(text, "Board")["monsters"] == "Record<string, Goblin | Troll>"
+    assert members(text, "Board")["lairs"] == "Record<string, Goblin>"
     interface = declaration(text, "TableMessages")
     assert "  state: Board;\n  player: Hand;\n  mine: OwnHand;\n" in interface
 

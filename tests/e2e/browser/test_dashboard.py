@@ -1,12 +1,13 @@
 """The dashboard in a real browser, against a real server: what an operator does with it."""
 
 from collections.abc import AsyncIterator
+from dataclasses import fields
 
 import pytest
 import pytest_asyncio
 from playwright.async_api import Page, expect
 
-from holdfast import Announcement
+from holdfast import Announcement, RoleLimits
 from holdfast.http.api import ApiKey
 from holdfast.http.static import Site
 from tests.e2e.browser.stage import SOON_MS, Draw, Notice, Said, Say, Stage, heard, staged
@@ -146,6 +147,33 @@ async def test_roles_of_a_session_are_shown_granted_and_revoked(page: Page, stag
     await dialog.get_by_role("button", name="Reset roles").click()
     await expect(page.locator(".facts").first).to_contain_text("Revoked–", timeout=SOON_MS)
     await expect(page.get_by_role("button", name="Reset roles")).to_have_count(0)
+
+
+async def test_a_limit_of_a_session_is_changed_and_is_the_usual_one_again(page: Page, stage: Stage) -> None:
+    session, _ = await stage.joins()
+    kept = stage.server.sessions.get(session.id)
+    assert kept is not None
+    usual = kept.limits.messages_per_s
+    await stage.open(page, f"sessions/{session.id}")
+    facts = page.locator(".facts").first
+    dialog = page.get_by_role("dialog")
+
+    await page.get_by_role("button", name="Change limit").click()
+    assert set(await dialog.locator("option").all_text_contents()) == limits_of_one_session()
+    await dialog.get_by_label("Limit").select_option("messages_per_s")
+    await dialog.get_by_label("Value").fill("7")
+    await dialog.get_by_role("button", name="Change limit").click()
+    await expect(facts).to_contain_text("messages_per_s 7", timeout=SOON_MS)
+    assert kept.limits.messages_per_s == 7
+
+    await page.get_by_role("button", name="Change limit").click()
+    await dialog.get_by_role("button", name="Change limit").click()
+    await expect(facts).not_to_contain_text("messages_per_s", timeout=SOON_MS)
+    assert kept.limits.messages_per_s == usual
+
+
+def limits_of_one_session() -> set[str]:
+    return {each.name for each in fields(RoleLimits) if not each.name.endswith("_per_player_max")}
 
 
 async def test_a_kick_asks_first_and_escape_is_no(page: Page, stage: Stage) -> None:

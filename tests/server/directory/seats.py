@@ -66,6 +66,24 @@ class Slow(Room[PlayerData]):
         await asyncio.sleep(0)
 
 
+OBSTACLES = ("full", "locked", "deny_all", "password")
+
+
+async def keep_others_out(obstacle: str, session: ClientSession, room_id: str, joiner: ClientSession) -> None:
+    """Newcomers find this obstacle in a room of this session: all seats taken, by the joiner, or one of its
+    settings.
+    """
+    match obstacle:
+        case "full":
+            await joiner.join(room_id)
+        case "locked":
+            await session.update_room(room_id, locked=True)
+        case "deny_all":
+            await session.update_room(room_id, join_policy="deny_all")
+        case _:
+            await session.update_room(room_id, password="swordfish")
+
+
 def arena(base: type[Room[Any]] = Arena, **settings: Any) -> type[Any]:
     """A kind of room called "arena" with these settings."""
     return type("Arena", (base,), {"kind": "arena", **settings})

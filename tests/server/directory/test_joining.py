@@ -7,10 +7,12 @@ from holdfast.core.errors import AlreadySeated, Duplicate, Invalid, WrongPasswor
 from holdfast.schemas.room import RoomInfo
 from holdfast.testing import FaultyStore
 from tests.server.directory.seats import (
+    OBSTACLES,
     a_room,
     arena,
     call,
     connected,
+    keep_others_out,
     patient,
     seats,
     served,
@@ -196,22 +198,14 @@ async def test_a_seat_goes_from_reserved_to_taken_to_held_and_back_and_is_freed_
         assert await told(server, "ada") == ["reserved", "taken", "held", "taken", "freed"]
 
 
-@pytest.mark.parametrize("obstacle", ["full", "locked", "deny_all", "password"])
+@pytest.mark.parametrize("obstacle", OBSTACLES)
 @in_virtual_time
 async def test_a_returning_player_needs_no_new_seat(obstacle: str) -> None:
     async with served(arena(waiting_max=1)) as server:
         ada, bob, eve = await connected(server, "ada", "bob", "eve")
         room = await ada.create("arena")
         await ada.join(room.id)
-        match obstacle:
-            case "full":
-                await bob.join(room.id)
-            case "locked":
-                await ada.update_room(room.id, locked=True)
-            case "deny_all":
-                await ada.update_room(room.id, join_policy="deny_all")
-            case _:
-                await ada.update_room(room.id, password="swordfish")
+        await keep_others_out(obstacle, ada, room.id, bob)
         server.link(ada).cut()
         await a_moment(0.01)
 

@@ -9,10 +9,12 @@ from holdfast.core.errors import Invalid, NotAllowed
 from holdfast.core.room import context_of
 from holdfast.schemas.player import ReservationInfo
 from tests.server.directory.seats import (
+    OBSTACLES,
     a_room,
     arena,
     call,
     connected,
+    keep_others_out,
     patient,
     seats,
     served,
@@ -162,22 +164,14 @@ async def test_of_two_parties_at_once_one_gets_the_last_seats() -> None:
 # What a reserved player may
 
 
-@pytest.mark.parametrize("obstacle", ["full", "locked", "deny_all", "password"])
+@pytest.mark.parametrize("obstacle", OBSTACLES)
 @in_virtual_time
 async def test_who_has_a_reservation_comes_in_whatever_keeps_others_out(obstacle: str) -> None:
     async with served(arena()) as server:
         zoe, ada, bob = await connected(server, "zoe", "ada", "bob")
         room = await zoe.create("arena")
         await zoe.reserve(room.id, players=["ada"])
-        match obstacle:
-            case "full":
-                await zoe.join(room.id)
-            case "locked":
-                await zoe.update_room(room.id, locked=True)
-            case "deny_all":
-                await zoe.update_room(room.id, join_policy="deny_all")
-            case _:
-                await zoe.update_room(room.id, password="swordfish")
+        await keep_others_out(obstacle, zoe, room.id, zoe)
 
         with pytest.raises(Refused):
             await bob.join(room.id)

@@ -13,7 +13,7 @@ from holdfast import Auth, ClientRoom, ClientSession, Limits, Message, Outcome, 
 from holdfast.core.codec import MSGPACK
 from holdfast.server.context import Environment
 from holdfast.server.durability.recovery import Pace
-from holdfast.server.rooms.effects import Carry
+from holdfast.server.rooms.outbox import Carry
 from holdfast.server.server import SUBPROTOCOLS
 from holdfast.stores import Entry, MemoryData
 from holdfast.testing import Dialer, Link, Named, Network, run

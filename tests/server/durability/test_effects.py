@@ -7,7 +7,7 @@ import pytest
 
 from holdfast import Limits, Player
 from holdfast.core.messages import MessageRefused
-from holdfast.server.rooms.effects import Effect
+from holdfast.server.rooms.outbox import Effect
 from tests.server.durability.bench import Bench, a_moment, in_virtual_time, until
 from tests.server.durability.faults import Fault, Moment
 from tests.server.durability.rooms import Do, Hero, Say, Table, table

@@ -9,8 +9,8 @@ import pytest
 
 from holdfast import Failed, Player, Room
 from holdfast.core.records import decode_room, decode_session, digest
-from holdfast.core.saved_types import Parts
 from holdfast.schemas.room import RoomRecord
+from holdfast.state import Parts
 from tests.server.durability.bench import Bench, a_moment, in_virtual_time, until
 from tests.server.durability.rooms import Do, Hero, Say, Table, table
 

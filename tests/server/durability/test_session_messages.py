@@ -152,6 +152,29 @@ async def test_a_message_to_a_session_that_is_not_saved_waits_for_the_turn_alone
 
 
 @in_virtual_time
+async def test_a_message_to_a_session_that_another_server_takes_before_the_turn_is_saved_arrives_there() -> None:
+    async with a_bench() as bench:
+        ada, bo = await bench.sit("ada"), await bench.sit("bo", "other")
+        reader = Reader(bo.session)
+        await a_moment()
+        bench.store.hold()
+        # It keeps the store busy with the session while the next turn waits.
+        own(bench, bo).send(Said("early"))
+        await until(lambda: bench.store.is_waiting)
+
+        await ada.send(Do("speak_to", [bo.session.id, "hello"]))
+        await a_moment()
+        bench.store.intrude(f"session/{bo.session.id}")
+        bench.store.intrude(f"room/{bo.room.id}")
+        bench.store.release()
+        await until(lambda: bench.store.keys_of(f"send/{bo.session.id}/"))
+        await bench.restart()
+        await reader.has_heard("hello")
+
+        assert reader.texts == ["hello"]
+
+
+@in_virtual_time
 async def test_a_turn_with_a_pause_is_one_turn_and_a_task_that_outlives_it_is_none() -> None:
     async with a_bench() as bench:
         ada = await bench.sit("ada")

@@ -6,7 +6,7 @@ from typing import Any
 from holdfast import Player, Reason
 from tests.server.durability.bench import Bench, a_moment, in_virtual_time, until
 from tests.server.durability.faults import Fault
-from tests.server.durability.rooms import Do, Hero, Say, Table, table
+from tests.server.durability.rooms import Do, Hero, Said, Say, Table, table
 
 
 async def stop_and_start(bench: Bench) -> None:
@@ -178,3 +178,30 @@ async def test_who_knocks_during_a_stop_does_not_keep_the_room_from_being_saved(
 
         assert outcome.kind == "resumed"
         assert bench.room(ada).state.said == ["ada:x"]
+
+
+@in_virtual_time
+async def test_a_session_that_changes_during_a_stop_before_its_room_has_heard_of_it_is_saved_at_once() -> None:
+    kind = table(keep_before_start=True)
+    async with Bench(kind) as bench:
+        ada, client = await bench.sit("ada"), await bench.connect("bob")
+        loop = asyncio.get_running_loop()
+        await a_moment()
+        kind.door.clear()
+        await ada.send(Do("slow", ["whole"]))
+        await a_moment(0.1)
+        joining = asyncio.create_task(client.join(ada.room.id))
+        await a_moment(0.1)
+        bob = bench.server.sessions.get(client.id)
+        assert bob is not None
+        # The room is saved without him, and while the store is busy with it, he changes.
+        bench.store.hold()
+        loop.call_later(0.1, kind.door.set)
+        loop.call_later(0.2, bob.send, Said("hello"))
+        loop.call_later(0.3, bench.store.release)
+        began = loop.time()
+
+        await bench.stop()
+
+        assert loop.time() - began < 1.0, "it waited for a turn that a server which stops does not take"
+        joining.cancel()

@@ -109,6 +109,47 @@ export async function askToRevoke(player: string, roles: string[]): Promise<bool
   return told !== null;
 }
 
+/** What may be changed for one session. */
+const LIMITS = [
+  "messages_per_s",
+  "messages_burst",
+  "latest_per_s",
+  "latest_burst",
+  "requests_per_s",
+  "requests_burst",
+  "bytes_per_s",
+  "bytes_burst",
+  "idle_s",
+  "session_age_max_s",
+];
+
+/** Change a limit of one session, after a confirmation; whether it was done. */
+export async function askToLimit(session: string): Promise<boolean> {
+  const told = await confirm({
+    title: "Change a limit?",
+    text: "It is in force at once, for this session alone, and for as long as it lives.",
+    fields: [
+      field("Limit", h("select", { name: "limit" }, ...LIMITS.map((each) => h("option", { value: each }, each)))),
+      field(
+        "Value",
+        h("input", { name: "value", type: "number", min: 0, step: "any" }),
+        "Empty: as for everybody with these roles.",
+      ),
+    ],
+    action: "Change limit",
+  });
+  if (told !== null) {
+    const name = String(told.get("limit"));
+    const value = String(told.get("value"));
+    const limits = { [name]: value === "" ? null : Number(value) };
+    await attempt(
+      () => act("PATCH", path`/v1/sessions/${session}`, {}, { limits }),
+      value === "" ? `${name} is the usual one again.` : `${name} is ${value} for this session.`,
+    );
+  }
+  return told !== null;
+}
+
 /** Undo what was granted to a player and revoked from them, after a confirmation; whether it was done. */
 export async function askToResetRoles(player: string): Promise<boolean> {
   const told = await confirm({

@@ -8,7 +8,7 @@ from holdfast.core.errors import ProtocolError
 from holdfast.core.reasons import Reason
 from holdfast.core.session import Session, known_features
 from holdfast.core.tokens import LINEAGE_BYTES, TOKEN_BYTES, Verdict
-from holdfast.schemas.events import Resumed, TokenReused
+from holdfast.schemas.events import TokenReused
 from holdfast.schemas.frames import Hello, Outcome, Position, Resume
 from holdfast.server.admission.access import Access
 from holdfast.server.admission.bans import ban_message
@@ -17,6 +17,7 @@ from holdfast.server.admission.sign_in import SignIn, Welcomer
 from holdfast.server.connection.connection import LiveConnection
 from holdfast.server.context import Context
 from holdfast.server.durability.rollbacks import Rollbacks
+from holdfast.server.session_events import resumed
 from holdfast.server.sessions import SessionLifecycle, StoredSessions
 
 _RETRY_ELSEWHERE_S = 1.0
@@ -141,19 +142,7 @@ class Resumer:
             self._counters.resynced += 1
         else:
             self._counters.resumed += 1
-        self._publish(
-            Resumed(
-                session=session.id,
-                player=session.player_id,
-                player_name=session.name,
-                connection=connection.id,
-                transport=connection.transport_kind,
-                outcome=outcome.kind,
-                replayed=replayed,
-                away_s=round(away_s, 3),
-                peer=connection.peer,
-            )
-        )
+        self._publish(resumed(session, connection, outcome.kind, replayed=replayed, away_s=away_s))
         token = session.tokens.rotate(self._random.randbytes(TOKEN_BYTES))
         if session.lineage.is_forked:
             entropy = self._random.randbytes(LINEAGE_BYTES)

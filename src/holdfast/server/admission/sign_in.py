@@ -11,14 +11,15 @@ from holdfast.core.reasons import Reason
 from holdfast.core.session import SESSION_ID_BYTES, PlayerId, Session, SessionId
 from holdfast.core.tokens import TOKEN_BYTES, new_id
 from holdfast.identity.port import Approach, Authenticator, Busy, Identity, NotAuthentic, checked_identity
-from holdfast.schemas.events import Authenticated, SessionOpened, SignInFailed
-from holdfast.schemas.frames import Auth, ChannelInfo, Outcome, Terms, Welcome
+from holdfast.schemas.events import Authenticated, SignInFailed
+from holdfast.schemas.frames import Auth, ChannelInfo, Outcome, Welcome
 from holdfast.server.admission.access import Access
 from holdfast.server.admission.bans import ban_message
 from holdfast.server.admission.connection_limiter import ConnectionLimiter
 from holdfast.server.connection.connection import LiveConnection
 from holdfast.server.context import Context
 from holdfast.server.display_names import DisplayNames
+from holdfast.server.session_events import opened
 from holdfast.server.sessions import SessionLifecycle, StoredSessions
 from holdfast.stores.port import Full, StoreError
 
@@ -47,16 +48,7 @@ class Welcomer:
         self, connection: LiveConnection, session: Session, token: str, outcome: Outcome, *, credential: str = ""
     ) -> None:
         """Attach the connection to the session, and send the client the positions of its streams."""
-        limits = self._limits
-        terms = Terms(
-            payload_bytes_max=limits.payload_bytes_max,
-            window_messages_max=limits.window_messages_max,
-            window_bytes_max=limits.window_bytes_max,
-            requests_in_flight_max=limits.requests_in_flight_max,
-            ping_s=limits.ping_s,
-            silence_s=limits.silence_s,
-            grace_s=session.grace_s,
-        )
+        terms = self._limits.terms(session.grace_s)
         channels = []
         for channel in sorted(session.channels(), key=lambda each: each.number):
             seat = session.seat_on(channel)
@@ -326,17 +318,7 @@ class SignIn:
         is_reset = attempt.reset is not None
         outcome = Outcome("reset", reason=attempt.reset) if attempt.reset is not None else Outcome("new")
         self._counters.reset += is_reset
-        self._publish(
-            SessionOpened(
-                session=session.id,
-                player=session.player_id,
-                player_name=session.name,
-                connection=connection.id,
-                transport=connection.transport_kind,
-                peer=connection.peer,
-                is_reset=is_reset,
-            )
-        )
+        self._publish(opened(session, connection, is_reset=is_reset))
         self._publish(
             Authenticated(
                 session=session.id,

@@ -295,10 +295,19 @@ class Committer:
             if batch.rooms:
                 batches.append(batch)
                 size += batch.size
+        self._cut_sessions(batches, of_room)
+        return batches
+
+    def _cut_sessions(self, batches: list[PendingBatch], of_room: dict[RoomWriter, PendingBatch]) -> None:
+        """Add the sessions: to the batch of a room that they moved in, have their seat in or watch, or to their own."""
         for session in list(self.sessions.dirty):
             needed = [room for room in session.moved if room in self._rooms]
             homes = [room for room in (*needed, session.home, session.watched) if room in of_room]
             if any(room not in of_room for room in needed):
+                if self._is_final:
+                    # They take no turn any more that would have them saved.
+                    for room in [each for each in needed if not each.is_dirty]:
+                        self.mark(room)
                 continue
             if not homes and len(batches) >= self._limits.commit_batches_max:
                 continue
@@ -306,7 +315,6 @@ class Committer:
                 batches.append(PendingBatch())
             del self.sessions.dirty[session]
             (of_room[homes[0]] if homes else batches[-1]).add(session)
-        return batches
 
     def _cut_room(self, room: RoomWriter, batch: PendingBatch) -> None:
         self._dirty_rooms.pop(room, None)

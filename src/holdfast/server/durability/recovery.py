@@ -53,7 +53,7 @@ from holdfast.server.durability.saved_room import (
     room_id_of,
     room_of,
 )
-from holdfast.server.rooms.effects import Outbox
+from holdfast.server.rooms.outbox import Outbox
 from holdfast.server.rooms.runner import RoomRunner
 from holdfast.server.rooms.timer_arguments import restored_arguments
 from holdfast.server.sessions import SessionLifecycle

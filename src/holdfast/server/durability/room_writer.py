@@ -77,10 +77,12 @@ class WriterContext:
 class _Sends:
     """Messages to sessions from turns that are not saved yet."""
 
-    __slots__ = ("messages", "size")
+    __slots__ = ("messages", "saved", "size")
 
     def __init__(self) -> None:
         self.messages: dict[Session, Messages] = {}
+        self.saved: set[Session] = set()
+        """Those of the sessions that were in the store then. One may be on another server by now."""
         self.size = 0
 
 
@@ -182,6 +184,8 @@ class RoomWriter:
             )
         sends.size = size
         sends.messages.setdefault(session, []).append((name, body))
+        if self._context.is_saved(session):
+            sends.saved.add(session)
 
     def unsend(self, session: Session) -> None:
         """The turn that sent the last message to a session is undone."""
@@ -245,11 +249,11 @@ class RoomWriter:
         """With a key for those that must not be lost in a crash before the session's own record has them."""
         if self._sends is None:
             return []
-        sends, self._sends = self._sends.messages, None
-        is_saved = self._context.is_saved
+        sends, self._sends = self._sends, None
+        saved = {session for session in sends.messages if session in sends.saved or self._context.is_saved(session)}
         return [
-            (session, messages, f"{sends_key(session.id)}{self.room_id}.{number}" if is_saved(session) else "")
-            for session, messages in sends.items()
+            (session, messages, f"{sends_key(session.id)}{self.room_id}.{number}" if session in saved else "")
+            for session, messages in sends.messages.items()
         ]
 
     def _cut_outlets(self) -> None:

@@ -7,9 +7,10 @@ import msgspec
 from msgspec import Raw
 
 from holdfast.core.records import digest
-from holdfast.core.saved_types import Parts, parts_fields, parts_of, state_reader
+from holdfast.core.saved_types import parts_fields, parts_of, state_reader
 from holdfast.core.tokens import printable
 from holdfast.server.durability.record_parts import PartChanges, RecordParts
+from holdfast.state import Parts
 
 # Saves of a large state that are decoded again as a check, which costs more than to write them.
 _LARGE_READ_MAX = 8

@@ -14,7 +14,6 @@ from holdfast.core.messages import RESERVED, Message
 from holdfast.core.reasons import Reason
 from holdfast.core.records import describe_player, describe_spectator, seconds_until
 from holdfast.core.room import Room, player_data_type
-from holdfast.core.saved_types import Parts
 from holdfast.core.session import PlayerId, SeatState
 from holdfast.schemas.node import EventInfo
 from holdfast.schemas.player import PlayerState, ReservationInfo, SeatInfo, SpectatorPage
@@ -24,7 +23,7 @@ from holdfast.schemas.room import RoomInfo, RoomPage, RoomState, SharedParts, Ti
 from holdfast.server.context import Context, page_of
 from holdfast.server.directory.directory import Directory
 from holdfast.server.rooms.runner import RoomRunner
-from holdfast.state import marked_paths
+from holdfast.state import Parts, marked_paths
 
 _TEXT_CHARS_MAX = 200
 # Reading a state that takes longer than this holds up the games. That room's state is then not read again for this

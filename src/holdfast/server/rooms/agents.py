@@ -5,21 +5,17 @@ An agent has a session and a seat like other players. Its brain is a task beside
 """
 
 import asyncio
-from collections import deque
 from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from functools import partial
-from math import isinf
 from typing import Any, TypeVar
 
-from holdfast.core.block import Block
-from holdfast.core.codec import Codec
-from holdfast.core.connection import Connection, ConnectionId, ConnectionStep
+from holdfast.core.connection import Connection
 from holdfast.core.errors import Duplicate, NotFound, NotSeated, Refused, Throttled
 from holdfast.core.join_options import checked_options
 from holdfast.core.listed_room import check_full
 from holdfast.core.messages import Message
-from holdfast.core.outlet import Backlog, Outlet
+from holdfast.core.outlet import Outlet
 from holdfast.core.reasons import Reason
 from holdfast.core.room import Room, RoomAgent, player_data_type
 from holdfast.core.room_context import RoomContext
@@ -38,8 +34,9 @@ from holdfast.core.session import (
 )
 from holdfast.core.tokens import new_id
 from holdfast.logs import get_logger
-from holdfast.schemas.events import Resumed, SessionOpened, SessionResynced
-from holdfast.server.rooms.delivery import NativeAnswer
+from holdfast.schemas.events import SessionResynced
+from holdfast.schemas.player import AGENT_PREFIX
+from holdfast.server.agent_sessions import Answered, Inbox
 from holdfast.server.rooms.services import RoomServices
 from holdfast.server.rooms.turns import RoomGone, Turns
 
@@ -52,142 +49,6 @@ Brain = Callable[[RoomAgent[Any]], Coroutine[Any, Any, None]]
 # The least time between two starts of a brain that ends at once: a game may open its agent again each time, and must
 # not take the node's time with it.
 _RESTART_S = 1.0
-
-
-class AgentConnection(Connection):
-    """An agent's connection: inside this process, without a transport."""
-
-    __slots__ = ("_lost",)
-
-    def __init__(self, connection_id: ConnectionId, now: float, lost: Callable[[Connection], None]) -> None:
-        super().__init__(connection_id, now)
-        self.transport_kind = "agent"
-        self._lost = lost
-        self.happened(ConnectionStep.WELCOMED)
-
-    def close(self, reason: Reason, message: str = "", *, retry_after_s: float = 0.0, problem: str = "") -> None:
-        if self.is_open:
-            self.end_reason = reason
-            self.happened(ConnectionStep.LOST)
-            self._lost(self)
-
-
-class Inbox:
-    """The outlet of an agent's seat: a queue of message objects."""
-
-    __slots__ = (
-        *("_arrived", "_asks", "_is_muted", "_messages", "_messages_max", "_overflowed", "backlog", "farewell"),
-        *("is_full", "latest_waiting_bytes", "room", "waiting_bytes"),
-    )
-    codec: Codec | None = None
-    # Agents live beside the room, and look at it.
-    is_following = False
-
-    def __init__(self, messages_max: int, overflowed: Callable[[], None]) -> None:
-        """`overflowed` is called when the agent has more to read than that."""
-        self._messages_max = messages_max
-        self._overflowed = overflowed
-        self._messages: deque[Message] = deque()
-        self._arrived = asyncio.Event()
-        self._is_muted = False
-        self._asks: tuple[asyncio.Future[Message | None], ...] = ()
-        self.room: RoomContext | None = None
-        """Set if the room is transactional: what a turn of it says waits for its end."""
-        self.farewell: Message | None = None
-        self.waiting_bytes = self.latest_waiting_bytes = 0
-        self.backlog: Backlog | None = None
-        self.is_full = False
-
-    def overflow(self) -> None:
-        self.mute()
-        self._overflowed()
-
-    def mute(self) -> None:
-        self._messages.clear()
-        self._is_muted = True
-
-    def unmute(self) -> None:
-        self._is_muted = False
-
-    def send(self, message: Message) -> None:
-        if self.room is None:
-            self._take(message)
-        else:
-            self.room.later(self._take, message)
-
-    def _take(self, message: Message) -> None:
-        if self._is_muted or self.farewell is not None:
-            return
-        self._messages.append(message)
-        self._arrived.set()
-        if len(self._messages) > self._messages_max:
-            self.overflow()
-
-    def prepare(self, message: Message, bodies: dict[Codec, bytes]) -> None:
-        """Agents receive objects, and every agent the same one of a broadcast: treat it as read-only."""
-
-    def push_block(self, block: Block) -> None:
-        """Nothing is encoded for an agent."""
-
-    def send_latest(self, message: Message, key: str) -> None:
-        """Messages within a process are never lost."""
-        self.send(message)
-
-    def send_latest_shared(self, message: Message, key: str, bodies: dict[Codec, bytes]) -> None:
-        self.send(message)
-
-    def applied(self, seq: int) -> None:
-        """Agents need no acknowledgements."""
-
-    def record(self) -> None:
-        """Agents' messages are not saved."""
-
-    def record_version(self) -> tuple[int, ...]:
-        return ()
-
-    def finish(self, farewell: Message) -> None:
-        self.farewell = farewell
-        self._arrived.set()
-        for answer in [answer for answer in self._asks if not answer.done()]:
-            answer.set_exception(NotSeated("the agent lost its seat before the answer came"))
-
-    async def answer(self, name: str, ask: Callable[[NativeAnswer], None], timeout_s: float) -> Any:
-        """Wait for the answer to a message with this name, which `ask` has the room handle."""
-        answer: asyncio.Future[Message | None] = asyncio.get_running_loop().create_future()
-
-        def answered(message: Message | None, refused: Refused | None) -> None:
-            if answer.done():
-                return
-            if refused is None:
-                answer.set_result(message)
-            else:
-                answer.set_exception(refused)
-
-        self._asks = (*self._asks, answer)
-        limit = asyncio.timeout(None if isinf(timeout_s) else timeout_s)
-        try:
-            async with limit:
-                ask(answered)
-                return await answer
-        except TimeoutError:
-            if not limit.expired():
-                raise
-            raise TimeoutError(f"no answer to {name!r} within {timeout_s:g} s") from None
-        finally:
-            self._asks = tuple(each for each in self._asks if each is not answer)
-
-    async def next(self) -> Message | None:
-        """The next message, or None after the last message of a freed seat."""
-        while not self._messages:
-            if self.farewell is not None:
-                return None
-            self._arrived.clear()
-            self._waits()
-            await self._arrived.wait()
-        return self._messages.popleft()
-
-    def _waits(self) -> None:
-        """The agent waits for a message."""
 
 
 class ResyncedInbox(Inbox):
@@ -241,7 +102,7 @@ class AgentSeating:
     """The turn in which the room hears of the agent: `on_join`."""
     send: Callable[[Seat, Message], None]
     """The agent's next message."""
-    ask: Callable[[Seat, Message, NativeAnswer], None]
+    ask: Callable[[Seat, Message, Answered], None]
     """The same, with an answer."""
     resync: Callable[[Seat], None]
     """Send the agent the current state: `on_resync`."""
@@ -268,6 +129,7 @@ class RoomAgents:
         self._early: list[_Life] = []
         # By agent, when its next brain may start: of those whose last one has ended at once.
         self._restarts: dict[str, float] = {}
+        self._turn_over = asyncio.Event()
         # Those of lost seats included, until they have ended.
         self._tasks: set[asyncio.Task[None]] = set()
 
@@ -276,6 +138,7 @@ class RoomAgents:
     def open(self, name: str, brain: Brain, roles: frozenset[str], options: Any) -> Player[Any]:
         """Give an agent a seat: a new one, or the one that is held for it, with the options of before."""
         player_id, seats = agent_id(name), self._context.seats
+        name = player_id.removeprefix(AGENT_PREFIX)
         if self._context.is_closing:
             raise NotFound("the room is closing")
         seat = seats.of(player_id)
@@ -288,8 +151,7 @@ class RoomAgents:
             return seat.player
         if seats.agents >= self._limits.agents_max:
             raise Throttled(f"this room has {seats.agents} agents; raise Limits.agents_max or open fewer")
-        if len(self._services.lifecycle.registry) >= self._limits.sessions_max:
-            raise Throttled("this node has no space for another session")
+        self._services.agents.check_space()
         if not seats.is_awaited(player_id):
             check_full(self._room, 1)
         options = checked_options(type(self._room), options, self._limits.options_bytes_max)
@@ -334,7 +196,7 @@ class RoomAgents:
         if self._room.transactional:
             inbox.room = self._context
         # The game may send to it from now on.
-        seat.outlet = inbox
+        seat.outlet = seat.session.inbox = inbox
         return life
 
     def _new_data(self) -> Any:
@@ -358,28 +220,16 @@ class RoomAgents:
         context = self._services.context
         self._services.lifecycle.add(session, by_player=False)
         context.counters.sessions += 1
-        connection = self._attach(session)
-        self._publish(
-            SessionOpened(
-                session=session.id,
-                player=session.player_id,
-                player_name=session.name,
-                connection=connection.id,
-                transport=connection.transport_kind,
-            )
-        )
-
-    def _attach(self, session: Session) -> Connection:
-        lifecycle, now = self._services.lifecycle, self._clock.now()
-        connection = AgentConnection(self._services.next_connection_id(), now, self._lost)
-        lifecycle.registry.attach(session, connection, now)
-        return connection
+        self._services.agents.connect(session, self._lost)
 
     def _lost(self, connection: Connection) -> None:
         """An operator or the game has disconnected an agent: its brain ends, and the room may open it again."""
         lifecycle = self._services.lifecycle
         session = lifecycle.registry.of_connection(connection.id)
         life = next((each for each in self._lives.values() if each.seat.session is session), None)
+        if session is not None:
+            # Nobody reads it any more; the next brain has its own.
+            session.inbox = None
         lifecycle.lost(connection)
         # If the room has not done so already, in `on_drop`.
         if life is not None and self._lives.get(life.seat) is life:
@@ -406,28 +256,13 @@ class RoomAgents:
             self._seating.room.free(life.seat, Reason.JOIN_FAILED, message)
 
     def _open_again(self, seat: Seat, brain: Brain, roles: frozenset[str]) -> None:
-        session, now = seat.session, self._clock.now()
+        session = seat.session
         former = self._lives.pop(seat, None)
         if former is not None:
             former.cancel()
         life = self._new_life(seat, brain)
         self._services.lifecycle.prove(session, roles)
-        away_s = now - session.dropped_at if session.dropped_at is not None else 0.0
-        connection = self._attach(session)
-        session.resumes += 1
-        session.drop_reason = None
-        self._publish(
-            Resumed(
-                session=session.id,
-                player=session.player_id,
-                player_name=session.name,
-                connection=connection.id,
-                transport=connection.transport_kind,
-                outcome="resynced",
-                replayed=0,
-                away_s=round(away_s, 3),
-            )
-        )
+        self._services.agents.reconnect(session, self._lost, "resynced")
         self._seating.room.returned(seat, True)
         # After `on_resync` and `on_rejoin`, which wait for their turns.
         self._turns.take(self._start, (life,), None, (seat,))
@@ -449,7 +284,12 @@ class RoomAgents:
         async def receive(kind: type[Message]) -> Message:
             return await self._receive(life, kind)
 
+        async def until(holds: Callable[[], object]) -> None:
+            await self._until(life, holds)
+
         async def ask(message: Message, timeout_s: float | None) -> Any:
+            # A refusal may come at once: a brain that asks again and again must leave others their time.
+            await asyncio.sleep(0)
             self._check_seat(life)
             wait_s = self._limits.ask_s if timeout_s is None else timeout_s
             return await life.inbox.answer(message.wire_name, partial(self._seating.ask, seat, message), wait_s)
@@ -459,7 +299,7 @@ class RoomAgents:
             await asyncio.sleep(may_start_at - self._clock.now())
         began_at = self._clock.now()
         try:
-            await life.brain(RoomAgent(self._room, seat.player, send=send, receive=receive, ask=ask))
+            await life.brain(RoomAgent(self._room, seat.player, send=send, receive=receive, ask=ask, until=until))
         except asyncio.CancelledError as cancelled:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
@@ -495,6 +335,21 @@ class RoomAgents:
             message = await life.inbox.next()
             if isinstance(message, kind):
                 return message
+
+    async def _until(self, life: _Life, holds: Callable[[], object]) -> None:
+        while True:
+            # Also if it is true already, as in `ask`.
+            await asyncio.sleep(0)
+            self._check_seat(life)
+            if holds():
+                return
+            self._turns.once_over = self._turn_is_over
+            await self._turn_over.wait()
+
+    def _turn_is_over(self) -> None:
+        """Brains that wait for something look again."""
+        self._turn_over.set()
+        self._turn_over.clear()
 
     def _check_seat(self, life: _Life) -> None:
         if self._lives.get(life.seat) is not life or life.seat.state is SeatState.FREED:

@@ -18,6 +18,7 @@ from holdfast.core.room import Room, room_handlers
 from holdfast.core.session import Seat, SeatState, Session
 from holdfast.schemas.frames import Data, Latest, sentence
 from holdfast.schemas.recording import CauseKind
+from holdfast.server.agent_sessions import Answered
 from holdfast.server.rooms.entry import RoomEntry
 from holdfast.server.rooms.recorder import Recorder
 from holdfast.server.rooms.services import RoomServices
@@ -32,8 +33,6 @@ _HANDLER_FAILED = "the game's handler failed"
 _STALLED = object()
 
 Failure = Callable[[Exception, str, str], None]
-NativeAnswer = Callable[[Message | None, Refused | None], None]
-"""Hears the answer to an agent's message, or why there is none."""
 
 
 class Delivery:
@@ -192,7 +191,7 @@ class Delivery:
             run = self.recorder.of_message(run, "latest", seat, frame.type, frame.body, codec)
         self._turns.take(run, (self._room, seat.member, message), self._latest_ended, (seat, outlet, frame.type, size))
 
-    def ask_native(self, seat: Seat, message: Message, answered: NativeAnswer) -> None:
+    def ask_native(self, seat: Seat, message: Message, answered: Answered) -> None:
         """The same for an agent that waits for the answer."""
         self.deliver_native(seat, message, partial(self._answered_native, answered))
 
@@ -256,7 +255,7 @@ class Delivery:
         self._applied(error, None, seat, outlet, seq, name, size)
 
     def _answered_native(
-        self, answered: NativeAnswer, error: Exception | None, result: Any, seat: Seat, _: Outlet, *message: Any
+        self, answered: Answered, error: Exception | None, result: Any, seat: Seat, _: Outlet, *message: Any
     ) -> None:
         _, name, _ = message
         if error is None and result is not None and not isinstance(result, Message):
@@ -347,7 +346,7 @@ class SpectatorDelivery(Delivery):
 
     def _unknown(self, name: str) -> Refused:
         if name in self._for_players:
-            return NotAllowed(f"{name!r} is for players: a spectator of a {self._room.kind} may not send it")
+            return NotAllowed(f"{name!r} is for players: spectators may not send it")
         return super()._unknown(name)
 
 

@@ -1,7 +1,7 @@
 """A room from a recorded state: its game's values are checked and read first, then a new room is filled with them."""
 
-from collections.abc import Callable
-from typing import Any, get_args, get_origin
+from collections.abc import Callable, Collection
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -11,14 +11,15 @@ from holdfast.core.grouping import Grouping
 from holdfast.core.join_options import needs_options
 from holdfast.core.messages import PlayerData
 from holdfast.core.room import Room, player_data_type
-from holdfast.core.saved_types import Parts, saved_type
+from holdfast.core.saved_types import saved_type
 from holdfast.core.session import Seat, SeatStep, Session
 from holdfast.logs import get_logger
 from holdfast.schemas.player import NO_OPTIONS, SeatRecord
-from holdfast.server.rooms.recorded_state import EngineView, SeatView
+from holdfast.server.rooms.recorded_state import EngineView, SeatView, seat_keys
 from holdfast.server.rooms.runner import RoomRunner
 from holdfast.server.rooms.splitmix64 import SplitMix64
 from holdfast.server.rooms.timer_arguments import restored_arguments
+from holdfast.state import read_parts
 
 log = get_logger("holdfast.server")
 
@@ -75,16 +76,9 @@ def read_state(room_type: type[Room[Any]], recorded: Any) -> Any:
 def read_value(recorded: Any, kind: Any, what: str) -> Any:
     """Recorded plain data as this type, or `Invalid`."""
     try:
-        return msgspec.convert(recorded, kind, str_keys=True, dec_hook=_parts)
+        return msgspec.convert(recorded, kind, str_keys=True, dec_hook=read_parts)
     except (msgspec.ValidationError, TypeError, ValueError) as error:
         raise Invalid(f"this recording was made by a game with other types: {what}: {error}") from None
-
-
-def _parts(kind: Any, recorded: Any) -> Any:
-    if (get_origin(kind) or kind) is not Parts:
-        raise NotImplementedError(f"a {kind} cannot be read from a recording")
-    value_type = (get_args(kind) or (Any,))[0]
-    return Parts({name: msgspec.convert(value, value_type, str_keys=True) for name, value in recorded.items()})
 
 
 def _read_options(room_type: type[Room[Any]], view: SeatView) -> Any:
@@ -152,8 +146,8 @@ def set_timers(runner: RoomRunner, recorded: RecordedRoom) -> None:
         runner.timers.restore(max(0.0, timer.due_at - recorded.clock), method, values, timer.name, timer.every_s)
 
 
-def take_seats(runner: RoomRunner) -> None:
-    """All players are there: nobody has to come back to a held seat."""
-    for seat in runner.seats.occupied:
-        if seat.player.session.seat is seat and not seat.player.connected:
+def take_seats(runner: RoomRunner, held: Collection[str] = ()) -> None:
+    """The players are there, but for those on these seats: nobody has to come back."""
+    for seat, key in seat_keys(runner.seats.occupied).items():
+        if key not in held and seat.player.session.seat is seat and not seat.player.connected:
             seat.happened(SeatStep.RETURNED)

@@ -5,11 +5,11 @@
     seats      who sits there
     room       the engine's half: phase, host, properties, timers, objects, groups, random numbers
 
-Typed values are compared as shared state is. What that cannot handle (a state without a type, `Parts`, a value of
-another type than declared) is compared and recorded as a whole.
+Typed values are compared as shared state is. What that cannot handle (a state without a type, a value of another type
+than declared) is compared and recorded as a whole.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -18,10 +18,10 @@ from msgspec import Raw, Struct
 
 from holdfast.core.room import Room, player_data_type
 from holdfast.core.room_context import RoomContext, Timer
-from holdfast.core.saved_types import Parts, saved_type
+from holdfast.core.saved_types import saved_type
 from holdfast.core.session import Seat
 from holdfast.server.rooms.splitmix64 import SplitMix64
-from holdfast.state import Audience, Node, Shadow, SharedPlan, encode_msgpack
+from holdfast.state import Audience, Node, Parts, Shadow, SharedPlan, encode_msgpack
 
 ROOTS = ("state", "players", "seats", "room")
 _encode = msgspec.msgpack.Encoder().encode
@@ -70,7 +70,7 @@ class EngineView(Struct):
     """The state of the generator, in hexadecimal: a number of 64 bits."""
 
 
-def seat_keys(seats: tuple[Seat, ...]) -> dict[Seat, str]:
+def seat_keys(seats: Iterable[Seat]) -> dict[Seat, str]:
     """By what each seat goes."""
     keys: dict[Seat, str] = {}
     taken: set[str] = set()

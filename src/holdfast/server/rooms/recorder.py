@@ -181,7 +181,8 @@ class Recorder:
 
     def _values(self) -> dict[str, Any]:
         room, context = self._room, self._context
-        keys = seat_keys(context.seats.occupied)
+        # As they are saved: a newcomer's seat is one once the room has heard of them.
+        keys = seat_keys([seat for seat in context.seats.occupied if not seat.is_joining])
         return {
             "state": self._snapshot(),
             "players": {key: seat.player.data for seat, key in keys.items()},

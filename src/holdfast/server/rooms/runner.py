@@ -38,16 +38,19 @@ from holdfast.schemas.frames import sentence
 from holdfast.schemas.player import SeatRecord, WaitInfo
 from holdfast.schemas.requests import Update
 from holdfast.schemas.room import PasswordHash
+from holdfast.server.agent_sessions import Inbox
 from holdfast.server.rooms import seat_events
-from holdfast.server.rooms.agents import AgentSeating, Brain, Inbox, RoomAgents
+from holdfast.server.rooms.agents import AgentSeating, Brain, RoomAgents
 from holdfast.server.rooms.approval import approve
 from holdfast.server.rooms.delivery import Delivery, Resyncs
-from holdfast.server.rooms.effects import RoomEffects, RoomSaves
+from holdfast.server.rooms.effects import RoomEffects
 from holdfast.server.rooms.entry import RoomEntry
+from holdfast.server.rooms.handles import make_handle
 from holdfast.server.rooms.outlet import ChannelOutlet, PendingOutlet, SilentOutlet, open_channel
 from holdfast.server.rooms.persistence import Persistence
 from holdfast.server.rooms.recorder import kept_arguments, new_recorder
 from holdfast.server.rooms.reservations import Reservations
+from holdfast.server.rooms.saves import RoomSaves
 from holdfast.server.rooms.services import RoomServices
 from holdfast.server.rooms.shared_plan import plan_of
 from holdfast.server.rooms.sharing import Sharing
@@ -214,27 +217,18 @@ class RoomRunner:
     def handle(self) -> RoomHandle:
         """The room as sessions and connections see it: made for the first seat."""
         if self._handle is None:
-            self._handle = self._make_handle()
+            self._handle = make_handle(
+                self.room,
+                self.context,
+                self.delivery,
+                keep=self.persistence.keep_seated,
+                has_read=self.has_read,
+                dropped=self.dropped,
+                returned=self.returned,
+                leave=self.leave,
+                free=self.free,
+            )
         return self._handle
-
-    def _make_handle(self) -> RoomHandle:
-        delivery = self.delivery
-        return RoomHandle(
-            id=self.room.id,
-            kind=self.room.kind,
-            is_saved=self.room.durability != "memory",
-            grace_s=self._grace_s,
-            keep=self.persistence.keep_seated,
-            deliver=delivery.deliver,
-            refuse=delivery.refuse,
-            deliver_latest=delivery.deliver_latest,
-            has_read=self.has_read,
-            dropped=self.dropped,
-            returned=self.returned,
-            leave=self.leave,
-            free=self.free,
-            later=self.context.later,
-        )
 
     # Life
 
@@ -504,9 +498,6 @@ class RoomRunner:
             # What it heard as a spectator until now, it hears on the seat from now on.
             self.spectators.free(session.place, Reason.SEATED)
 
-    def _grace_s(self) -> float:
-        return self.room.grace_s
-
     # Spectators
 
     async def spectate(self, session: Session) -> Seat:
@@ -690,6 +681,8 @@ class RoomRunner:
             self._give_back(seat)
         if seat.state is SeatState.FREED:
             return
+        if self.sharing is not None:
+            self.sharing.parting(seat)
         seat.happened(SeatStep.FREED)
         self.seats.remove(seat)
         if self.context.grouping is not None:

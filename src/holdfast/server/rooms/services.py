@@ -7,12 +7,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from holdfast.core.addresses import AddressShares
-from holdfast.core.connection import ConnectionId
 from holdfast.core.errors import Throttled
 from holdfast.observability.metrics import TurnMeter
+from holdfast.server.agent_sessions import AgentSessions
 from holdfast.server.context import Context
-from holdfast.server.rooms.effects import Outbox, PlayerSaves
+from holdfast.server.rooms.outbox import Outbox
 from holdfast.server.rooms.recordings import Recordings
+from holdfast.server.rooms.saves import PlayerSaves
 from holdfast.server.sessions import SessionLifecycle, StoredSessions
 
 Trace = Callable[..., tuple[Callable[..., Any], Callable[..., None]]]
@@ -98,4 +99,4 @@ class RoomServices:
     reserved: ReservedSeats
     shares: AddressShares
     brains: Brains
-    next_connection_id: Callable[[], ConnectionId]
+    agents: AgentSessions

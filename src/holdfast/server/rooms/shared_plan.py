@@ -5,7 +5,7 @@ from weakref import WeakKeyDictionary
 
 from holdfast.core.handlers import annotation_of
 from holdfast.core.room import Room, player_data_type
-from holdfast.state import AreaPlan, Audience, SharedPlan, Unshareable, area_plans, has_private
+from holdfast.state import AreaPlan, Audience, SharedPlan, Unshareable, area_plans, has_private, is_secret
 
 
 class RoomPlan:
@@ -49,6 +49,8 @@ def _state_type(room_type: type[Room[Any]]) -> Any:
     kind = get_type_hints(room_type).get("state", Any)
     if kind is Any:
         raise Unshareable("say of which type the room's state is, as in `state: Board`", ("state",))
+    if is_secret(get_type_hints(room_type, include_extras=True)["state"]):
+        raise Unshareable('nobody may see it, and it is named in `shares`: leave out "state" there', ("state",))
     if has_private(kind):
         raise Unshareable("a room's state belongs to nobody: use Hidden, or keep it in players' data", ("state",))
     return kind

@@ -5,6 +5,7 @@ player (the room's `view`, the private fields of their data) is a second node in
 `Areas`, each client gets the areas that it sees.
 """
 
+from asyncio import CancelledError
 from collections.abc import Callable, Iterable
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
@@ -20,6 +21,7 @@ from holdfast.core.room_context import RoomContext
 from holdfast.core.session import Player, Seat
 from holdfast.schemas.frames import FRAME_HEAD_BYTES
 from holdfast.server.rooms.shared_plan import RoomPlan
+from holdfast.server.rooms.turns import of_something_else
 from holdfast.state import (
     AS_JSON,
     AS_MSGPACK,
@@ -119,7 +121,9 @@ class SharedViews:
             return
         values: dict[str, Any] = {"state": room.state}
         if "players" in plan.roots:
-            values["players"] = {seat.player_id: seat.player.data for seat in self._seats.occupied}
+            # A newcomer is there once `on_join` has set them up.
+            there = (seat for seat in self._seats.occupied if not seat.is_joining)
+            values["players"] = {seat.player_id: seat.player.data for seat in there}
         before = self.now
         view = NotedView(plan.common.take(*(values[root] for root in plan.roots)), self._worlds(before))
         self._spectators, self._spectators_failed = None, False
@@ -158,6 +162,8 @@ class SharedViews:
             return ask()
         except Exception as error:
             raise HookFailed(hook) from error
+        except CancelledError as cancelled:
+            raise HookFailed(hook) from of_something_else(cancelled)
         finally:
             self.is_looking = False
 

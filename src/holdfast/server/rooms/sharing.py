@@ -38,7 +38,7 @@ def _without_secrets(error: Unshareable) -> Unshareable:
 class StateFollower:
     """One client that follows the state."""
 
-    __slots__ = ("_seat", "_sharing", "buffer", "is_behind", "outlet", "seen", "session")
+    __slots__ = ("_seat", "_sharing", "buffer", "is_behind", "is_parting", "outlet", "seen", "session")
 
     def __init__(self, sharing: "Sharing", buffer: ClientBuffer, session: Session) -> None:
         self._sharing = sharing
@@ -50,6 +50,8 @@ class StateFollower:
         """What it has once it has read everything; None: it needs the whole view."""
         self.is_behind = True
         """Whether it was written no changes, because it could not read them."""
+        self.is_parting = False
+        """Whether the present turn frees its seat: what that turn changes is the last that it sees."""
 
     def catch_up(self) -> None:
         self._sharing.catch_up(self)
@@ -73,9 +75,10 @@ class StateFollower:
         return seat
 
     def can_read(self, seat: Seat) -> bool:
-        """Whether it is at its seat, and has read most of what was written to it."""
-        is_here = self.session.connection is not None and not seat.is_joining and seat.state is not _FREED
-        return is_here and not self.outlet.channel.overflowed and not self.outlet.is_full
+        """Whether it is at its seat, or loses it with the present turn, and has read most of what was written to it."""
+        is_here = self.session.connection is not None and not seat.is_joining
+        has_seat = self.is_parting or seat.state is not _FREED
+        return is_here and has_seat and not self.outlet.channel.overflowed and not self.outlet.is_full
 
 
 class Sharing:
@@ -98,6 +101,7 @@ class Sharing:
         self._views = SharedViews(room, plan, room_context, context.limits)
         self._followers: dict[ChannelOutlet, StateFollower] = {}
         self._newcomers: set[StateFollower] = set()
+        self._parting: set[StateFollower] = set()
         self._synced_at = float("-inf")
         self._timer: asyncio.TimerHandle | None = None
         self._is_waiting = False
@@ -114,6 +118,17 @@ class Sharing:
         follower = self._followers.pop(outlet, None)
         if follower is not None:
             self._newcomers.discard(follower)
+
+    def parting(self, seat: Seat) -> None:
+        """A seat is about to be freed: what has changed up to the end of this turn is the last that its client sees."""
+        follower = self._follower_of(seat)
+        if follower is None or not follower.can_read(seat):
+            return
+        if self._turns.in_turn:
+            follower.is_parting = True
+            self._parting.add(follower)
+        else:
+            self.catch_up(follower)
 
     def has_read(self, seat: Seat) -> None:
         """A client has acknowledged something: it may be ready for what has changed."""
@@ -147,8 +162,11 @@ class Sharing:
     def turn_over(self) -> None:
         """A turn has ended: write what has changed, and then what it has said."""
         now, period_s = self._clock.now(), self._period_s
-        if self._buffer or now >= self._synced_at + period_s or self._has_newcomers:
+        if self._buffer or now >= self._synced_at + period_s or self._has_newcomers or self._parting:
             self._sync(now)
+            for follower in self._parting:
+                follower.is_parting = False
+            self._parting.clear()
             self._buffer.write()
             return
         self._is_waiting = True

@@ -14,11 +14,12 @@ from holdfast.core.outlet import Outlet
 from holdfast.core.reasons import Reason
 from holdfast.core.room import Room
 from holdfast.core.room_context import RoomContext
-from holdfast.core.session import RoomHandle, Seat, SeatState, SeatStep, Session, SessionState, SpectatorSeat
+from holdfast.core.session import Seat, SeatState, SeatStep, Session, SessionState, SpectatorSeat
 from holdfast.schemas.events import SpectatorJoined, SpectatorLeft
 from holdfast.schemas.frames import sentence
 from holdfast.schemas.player import SeatRecord
 from holdfast.server.rooms.delivery import Failure, Resyncs, SpectatorDelivery
+from holdfast.server.rooms.handles import make_handle
 from holdfast.server.rooms.outlet import ChannelOutlet, SilentOutlet, open_channel
 from holdfast.server.rooms.persistence import Persistence
 from holdfast.server.rooms.services import RoomServices
@@ -56,21 +57,16 @@ class Spectators:
         self._call = call
         self.places = context.places
         self.delivery = SpectatorDelivery(room, services, turns, failed)
-        self.handle = RoomHandle(
-            id=room.id,
-            kind=room.kind,
-            is_saved=room.durability != "memory",
-            grace_s=lambda: room.grace_s,
+        self.handle = make_handle(
+            room,
+            context,
+            self.delivery,
             keep=persistence.keep_spectator,
-            deliver=self.delivery.deliver,
-            refuse=self.delivery.refuse,
-            deliver_latest=self.delivery.deliver_latest,
             has_read=has_read,
             dropped=self.dropped,
             returned=self.returned,
             leave=self.leave,
             free=self.free,
-            later=context.later,
         )
 
     # Coming
@@ -108,7 +104,7 @@ class Spectators:
         if session.seat is not None and session.seat.room.id == room.id:
             raise AlreadySeated("you have a seat in this room, and hear everything already")
         if room.max_spectators <= 0:
-            raise NotAllowed(f"a {room.kind} has no places for spectators")
+            raise NotAllowed(f"rooms of the kind {room.kind!r} have no places for spectators")
         existing = self.places.of(session.player_id) if room.duplicate != "allow" else None
         if existing is not None:
             if room.duplicate == "reject" and existing.state is SeatState.TAKEN:

@@ -17,6 +17,8 @@ Failure = Callable[[Exception, str], None]
 
 # Skipped ticks of a room are logged this often.
 _COMPLAINT_S = 10.0
+# When held timers are due.
+_NEVER_S = 10 * 365 * 86400.0
 # The least time between two questions whether an empty room may end: `empty_ttl_s` may be 0.
 _STAY_S_MIN = 1.0
 
@@ -58,6 +60,11 @@ class RoomTimers:
         self._tick_waits = False
         self._skipped = 0
         self._may_complain_at = 0.0
+        self._held: dict[Timer, tuple[Callable[..., Any], tuple[Any, ...]]] | None = None
+
+    def hold(self) -> None:
+        """From now on nothing is called by itself: `ring` and `tick` do, for a room whose turns are taken again."""
+        self._held = {}
 
     def stop(self) -> None:
         if self._tick_handle is not None:
@@ -106,9 +113,13 @@ class RoomTimers:
             self._skipped = 0
             self._may_complain_at = now + _COMPLAINT_S
 
-    def _run_tick(self) -> Any:
+    def tick(self, dt_s: float) -> None:
+        """Take a turn of `on_tick` now, with this time since the last one."""
+        self._turns.take(self._run_tick, (dt_s,), self._tick_ended)
+
+    def _run_tick(self, dt_s: float | None = None) -> Any:
         now = self._now()
-        self.dt_s, self._ticked_at = now - self._ticked_at, now
+        self.dt_s, self._ticked_at = now - self._ticked_at if dt_s is None else dt_s, now
         return self._room.on_tick(self.dt_s)
 
     def _tick_ended(self, error: Exception | None, _: Any) -> None:
@@ -161,9 +172,18 @@ class RoomTimers:
         self._timers_set = timer.number - 1
 
     def _wait(self, timer: Timer, method: Callable[..., Any], args: tuple[Any, ...]) -> None:
+        at = timer.due_at
+        if self._held is not None:
+            at, self._held[timer] = self._now() + _NEVER_S, (method, args)
         self._timers[timer] = self._loop.call_at(
-            timer.due_at, self._turns.take, self._run, (timer, method, args), self._turn_ended, (timer.method,)
+            at, self._turns.take, self._run, (timer, method, args), self._turn_ended, (timer.method,)
         )
+
+    def ring(self, timer: Timer) -> None:
+        """Call the method of a pending timer that is held, as a turn."""
+        assert self._held is not None
+        self._timers[timer].cancel()
+        self._turns.take(self._run, (timer, *self._held.pop(timer)), self._turn_ended, (timer.method,))
 
     def _run(self, timer: Timer, method: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         if timer.is_cancelled:

@@ -20,13 +20,12 @@ from holdfast.core.nesting import child_types
 from holdfast.core.ownership import Objects
 from holdfast.core.room import Room, RoomAgent, player_data_type
 from holdfast.core.room_context import RoomContext, Timer
-from holdfast.core.saved_types import Parts
 from holdfast.core.session import Player, Seat, Session, Spectator
 from holdfast.core.transaction import Transaction, enter, leave
 from holdfast.logs import get_logger
 from holdfast.server.rooms.delivery import Failure
 from holdfast.server.rooms.turn_buffer import TurnBuffer
-from holdfast.state import Memento, Mementos, Restore, path_to
+from holdfast.state import Memento, Mementos, Parts, Restore, path_to
 
 log = get_logger("holdfast.server")
 
@@ -188,7 +187,9 @@ class _Before:
         self.roots: list[Any] = [self._state, *properties.values()]
         """What can change in itself."""
         self._data: list[tuple[Player[Any], Any]] = []
-        for player in context.seats.players:
+        # Also of players whom `admit` still considers: they may get their seat while the turn waits for something.
+        for seat in context.seats:
+            player = seat.player
             self._data.append((player, player.data))
             self.roots += (player.data, player.options)
 

@@ -71,6 +71,8 @@ class Turns:
         """Called at the end of every turn, before its `done`."""
         self.turn_over: Callable[[], None] | None = None
         """Called after the `done` of every turn."""
+        self.once_over: Callable[[], None] | None = None
+        """Called when the next turn is over, once: agents wait for it."""
         self.stopped: Callable[[], None] | None = None
         """Called when the turn that runs has been cut off, and none will follow."""
         self.recorder: TurnObserver | None = None
@@ -122,7 +124,7 @@ class Turns:
         except Exception as raised:  # noqa: BLE001 - whatever a game raises is contained in its turn
             error = raised
         except asyncio.CancelledError as cancelled:
-            error = _of_something_else(cancelled)
+            error = of_something_else(cancelled)
         if type(result) is CoroutineType:
             if self.speech is not None:
                 self.speech.close()
@@ -164,7 +166,7 @@ class Turns:
             self.take(run, args, done, done_args)
             return
         self._next.append((run, args, done, done_args))
-        if self._is_frozen and self._task is None:
+        if self._is_frozen and not self.in_turn:
             # Between two turns: without it, what happened to the room would be half done.
             self._drain()
 
@@ -235,6 +237,9 @@ class Turns:
             self.in_turn = False
             if self.turn_over is not None:
                 self.turn_over()
+            if (once_over := self.once_over) is not None:
+                self.once_over = None
+                once_over()
             self.is_busy = self._is_stopped or self._is_frozen
             if self._next or self._waiting:
                 self._drain()
@@ -248,7 +253,7 @@ class Turns:
         except asyncio.CancelledError as cancelled:
             if self._task is None or self._task.cancelling():
                 raise
-            error = _of_something_else(cancelled)
+            error = of_something_else(cancelled)
         except Exception as raised:  # noqa: BLE001 - whatever a game raises is contained in its turn
             error = raised
         self._task = None
@@ -272,8 +277,8 @@ def nothing() -> None:
     """A turn in which nothing happens: those before it are over."""
 
 
-def _of_something_else(cancelled: asyncio.CancelledError) -> Exception:
+def of_something_else(cancelled: asyncio.CancelledError) -> Exception:
     """The turn awaited something that was cancelled; the turn itself was not. A failure like any other."""
-    error = RuntimeError("the turn asked for the result of something that was cancelled")
+    error = RuntimeError("it asked for the result of something that was cancelled")
     error.__cause__ = cancelled
     return error

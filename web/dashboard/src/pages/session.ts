@@ -1,6 +1,6 @@
 // One session: its state, its timeline explained in plain words, and actions.
 
-import { askToBan, askToGrant, askToRevoke } from "../actions";
+import { askToBan, askToGrant, askToLimit, askToRevoke } from "../actions";
 import { act, get, Problem, path, type SessionInfo, type TimelineInfo } from "../api";
 import type { Page } from "../page";
 import { attempt, confirm, field, showProblem } from "../ui/dialog";
@@ -34,6 +34,7 @@ export const session: Page = (root, session_id) => {
         isConnected && h("button", { "data-key": "drop", onclick: () => drop() }, "Drop connection"),
         h("button", { "data-key": "grant", onclick: () => grant() }, "Grant role"),
         hasRole && h("button", { "data-key": "revoke", onclick: () => revoke() }, "Revoke role"),
+        h("button", { "data-key": "limit", onclick: () => limit() }, "Change limit"),
         hasRoom && h("button", { "data-key": "kick", onclick: () => kick() }, "Kick from room"),
         h("button", { "data-key": "end", class: "danger", onclick: () => end() }, "End session"),
         h("button", { "data-key": "ban", class: "danger", onclick: () => info && askToBan(info.player) }, "Ban player"),
@@ -96,6 +97,11 @@ export const session: Page = (root, session_id) => {
   };
   const revoke = async (): Promise<void> => {
     if (info !== null && (await askToRevoke(info.player, info.roles))) {
+      await look();
+    }
+  };
+  const limit = async (): Promise<void> => {
+    if (await askToLimit(session_id)) {
       await look();
     }
   };
