@@ -26,6 +26,9 @@ MINUTES ?= 5
 SYNCS ?= 1000000
 # How many times the storm kills the server
 KILLS ?= 1000
+# Which benchmarks run, all if empty, and how often each system is measured: make bench ONLY=echo,tick ROUNDS=1
+ONLY ?=
+ROUNDS ?= 3
 
 # The tests start hundreds of processes: none should compile again what another one has compiled.
 unexport PYTHONDONTWRITEBYTECODE
@@ -125,31 +128,17 @@ fuzz-state: $(STAMP) ## compare mirrors with a state that is changed at random (
 audit: $(STAMP) ## ask the advisory databases about every package that is installed (needs the internet)
 	$(BIN)/pip-audit --strict --requirement constraints.txt --disable-pip --no-deps
 
-storm: $(STAMP) ## kill a server again and again; check that nothing is lost (KILLS=1000, SEED=42)
-	$(BIN)/python -m tests.storm --kills $(KILLS) $(if $(SEED),--seed $(SEED))
+storm: $(STAMP) ## kill a server again and again; check that nothing is lost (KILLS=1000, SEED=42, STORE=nats)
+	$(BIN)/python -m tests.storm --kills $(KILLS) $(if $(STORE),--store $(STORE)) $(if $(SEED),--seed $(SEED))
 
 soak: $(STAMP) ## let players come and go for long; check that nothing grows (MINUTES=20)
 	$(BIN)/python -m tests.soak --minutes $(if $(filter file,$(origin MINUTES)),20,$(MINUTES))
 
-bench: $(STAMP) ## measure what docs/benchmarks.md says (a few minutes, on a quiet machine)
-	$(BIN)/python benchmarks/echo.py
-	$(BIN)/python benchmarks/tick.py
-	$(BIN)/python benchmarks/tick.py --rooms 1 --players 1 --spectators 2000 --hz 5
-	$(BIN)/python benchmarks/durable.py
-	$(BIN)/python benchmarks/commit_bytes.py
-	$(BIN)/python benchmarks/recovery.py
-	$(BIN)/python benchmarks/restart.py
-	$(BIN)/python benchmarks/saved.py
-	$(BIN)/python benchmarks/large_state.py
-	$(BIN)/python benchmarks/search.py
-	$(BIN)/python benchmarks/directory.py
-	$(BIN)/python benchmarks/neighbours.py
-	$(BIN)/python benchmarks/storm.py
-	$(BIN)/python benchmarks/held.py
-	$(BIN)/python benchmarks/state.py
-	$(BIN)/python benchmarks/shared_state.py
+bench: $(STAMP) ## measure beside other servers, in 20 minutes on a quiet machine (ONLY=echo, ONLY=details, ROUNDS=3)
+	$(BIN)/python -m benchmarks $(if $(ONLY),--only $(ONLY)) --rounds $(ROUNDS)
 
 clean: ## remove .venv, caches and builds
 	rm -rf node_modules web/reference/node_modules docs/reference/typescript clients/js/dist src/holdfast/http/site src/holdfast/cli/demo/site
+	rm -rf benchmarks/peers/node_modules benchmarks/peers/site-packages
 	rm -rf .venv build dist .mypy_cache .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,6 +1,6 @@
 """How much does one message write? One player sends, in a durable room that has more and more of everything.
 
-    python benchmarks/commit_bytes.py [--sizes 8 100 1000] [--messages 200]
+    python -m benchmarks.commit_bytes [--sizes 8 100 1000] [--messages 200]
 
 The room answers the sender and nobody else. Counted is what the commits of a message write, keys included: with many
 players in the room, with many objects that the sender owns, with many that the server owns, and with many timers. A

@@ -3,7 +3,7 @@
 The work of both ends is done here, in one process and without a socket, so that nothing else is measured. Payloads are
 what a ticking room sends: messages with a name, a few numbers and the name of a player.
 
-    python benchmarks/compression.py [--rounds 7]
+    python -m benchmarks.compression [--rounds 7]
 """
 
 import argparse

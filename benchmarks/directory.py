@@ -4,7 +4,7 @@ One process makes the rooms and takes the seats, with agents: sessions without a
 directory's work and not the network's. Then a room with 20 ticks a second looks at the clock, in turns while nothing
 happens, while rooms are searched, and while they are searched and change.
 
-python benchmarks/directory.py [--rooms 10000] [--seats 50000] [--searches 50] [--changes 1000] [--seconds 5]
+python -m benchmarks.directory [--rooms 10000] [--seats 50000] [--searches 50] [--changes 1000] [--seconds 5]
 """
 
 import argparse

@@ -1,132 +1,94 @@
-"""What a held session costs: a player has lost the connection, and the seat waits for them.
+"""What does a player cost who is away? The memory of a session whose seat is held while its connection is lost.
 
-    python benchmarks/held.py --sessions 1000
+    python -m benchmarks.held [--clients 1000] [--waves 2] [--rounds 3] [--systems holdfast colyseus socketio]
 
-The server runs here, its clients in another process. Each joins a hall, sends a message, reads the answer and goes
-away. After a first half, which allocates what is allocated once, the growth of the server's memory over the second half
-is divided by its sessions. Counted is what Python's allocator hands out, not what the operating system sees. Logs of a
-fixed size (`events_kept_max`) are kept short, because they do not grow with the sessions.
+Players come in waves, say something, read the answer, and lose their connection. The first wave allocates what is
+allocated once; what the later ones leave is that of their sessions. Counted is what the server's allocator has handed
+out, after a collection of garbage: the operating system sees more, because memory is given back in larger pieces.
+`--lines 20` names the lines of Holdfast's code that allocate it; `--durability commit` is a room on disk.
 """
 
-import argparse
 import asyncio
-import gc
-import tracemalloc
-from dataclasses import replace
-from multiprocessing import get_context
-from multiprocessing.connection import Connection
-from pathlib import Path
+import sys
 from tempfile import TemporaryDirectory
 
-import holdfast
-from holdfast import Limits, Message, Player, PlayerData, Room, on
+import msgspec
 
-SEATS = 50
-AT_ONCE = 50
-HELLO_S = 3.0
+from benchmarks.contest import Contestant
+from benchmarks.game import Game, Memory
+from benchmarks.rounds import Rounds, alone
+from benchmarks.systems import System
 
-
-class Count(Message):
-    """A number, and its answer."""
-
-    number: int
-
-
-class Tally(PlayerData):
-    """What the room has of one player."""
-
-    last: int = 0
+# Until a server has dealt with connections that are lost, and the timers of new ones are over.
+SETTLE_S = 3.0
+# Looked at again until it has not shrunk three times in turn, but not for ever.
+STEADY = 0.998
+CALM_LOOKS = 3
+LOOKS = 20
 
 
-class Hall(Room[Tally]):
-    """Answers each number."""
+class Sizes(msgspec.Struct):
+    """The options."""
 
-    max_players = SEATS
-    grace_s = 3600.0
-
-    @on(Count)
-    def counted(self, player: Player[Tally], message: Count) -> None:
-        """Answer."""
-        player.data.last = message.number
-        player.send(message)
+    clients: int = 1_000
+    waves: int = 2
+    seats: int = 50
+    settle: float = SETTLE_S
+    durability: str = "memory"
+    lines: int = 0
 
 
-class SavedHall(Hall):
-    """The same, saved with every turn."""
-
-    durability = "commit"
+SIZES = Sizes()
 
 
-def run_clients(pipe: Connection, url: str, kind: str) -> None:
-    """Join and go away, as many times as the pipe says, until it says 0."""
+def measure(sizes: Sizes, rounds: Rounds) -> None:
+    """Play the rounds."""
 
-    async def visit() -> None:
-        async with asyncio.timeout(120):
-            session = await holdfast.connect(url, messages=[Count])
-            room = await session.join_or_create(kind)
-            await room.send(Count(1))
-            await room.receive()
-            # Let the acknowledgement of the answer leave.
-            await asyncio.sleep(1.5)
-            await session.suspend()
+    async def play(system: System) -> None:
+        with TemporaryDirectory() as folder:
+            game = Game(
+                seats=sizes.seats,
+                grace_s=600.0,
+                traced_lines=sizes.lines,
+                durability=sizes.durability,
+                folder=folder if sizes.durability != "memory" else "",
+            )
+            async with Contestant(system, game) as contestant:
+                kib = [await wave(contestant) for _ in range(sizes.waves)]
+        held = sizes.clients * (sizes.waves - 1)
+        rounds.figures.add("kib_per_held_session", system.name, (kib[-1] - kib[0]) / held)
 
-    async def visit_all(count: int) -> None:
-        for begin in range(0, count, AT_ONCE):
-            await asyncio.gather(*(visit() for _ in range(min(AT_ONCE, count - begin))))
+    async def wave(contestant: Contestant) -> float:
+        for client in await contestant.join(sizes.clients):
+            client.expect(1, is_paced=True)
+            client.say()
+        await contestant.all_done()
+        for client in contestant.clients:
+            client.acknowledge()
+        await asyncio.sleep(0.5)
+        for client in contestant.clients:
+            client.cut()
+        contestant.clients.clear()
+        memory = await settled(contestant)
+        for line in memory.lines:
+            rounds.tell(line)
+        return memory.live_kib
 
-    while count := pipe.recv():
-        asyncio.run(visit_all(count))
-        pipe.send(count)
+    async def settled(contestant: Contestant) -> Memory:
+        """When nothing is given back any more: a busy machine needs longer to see that connections are gone."""
+        await asyncio.sleep(sizes.settle)
+        memory, calm = contestant.server.memory(), 0
+        for _ in range(LOOKS):
+            await asyncio.sleep(sizes.settle / 3)
+            before, memory = memory, contestant.server.memory()
+            calm = calm + 1 if memory.live_kib > before.live_kib * STEADY else 0
+            if calm == CALM_LOOKS:
+                break
+        return memory
 
-
-async def measured(kind: type[Hall], sessions: int, *, store: Path | None = None, lines: int = 0) -> float:
-    """The bytes per held session; the lines of code that allocate most are printed."""
-    server = holdfast.Server(
-        [kind],
-        listen=[holdfast.Tcp(port=0)],
-        limits=replace(Limits(), hello_s=HELLO_S, events_kept_max=1, full_share=("127.0.0.1",)),
-        store=f"sqlite:{store}" if store is not None else None,
-    )
-    await server.start()
-    host, port = server.addresses["tcp"]
-    here, there = get_context("spawn").Pipe()
-    process = get_context("spawn").Process(target=run_clients, args=(there, f"tcp://{host}:{port}", kind.kind))
-    process.start()
-    loop = asyncio.get_running_loop()
-    halves: list[tracemalloc.Snapshot] = []
-    held = [0]
-    for _ in range(2):
-        here.send(sessions)
-        await loop.run_in_executor(None, here.recv)
-        # The timers of their connections are over.
-        await asyncio.sleep(HELLO_S + 3)
-        gc.collect()
-        held.append(len(server.sessions))
-        halves.append(tracemalloc.take_snapshot().filter_traces([tracemalloc.Filter(False, tracemalloc.__file__)]))
-    here.send(0)
-    process.join()
-    await server.stop()
-    sessions = held[2] - held[1]
-    differences = halves[1].compare_to(halves[0], "lineno")
-    for line in differences[:lines]:
-        print(f"{line.size_diff / sessions:8.1f} bytes in {line.count_diff / sessions:5.2f} blocks  {line.traceback}")
-    return sum(line.size_diff for line in differences) / sessions
-
-
-def main() -> None:
-    """Measure both kinds of rooms."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--sessions", type=int, default=1000, help="in each half")
-    parser.add_argument("--lines", type=int, default=0, help="show so many lines of code that allocate")
-    options = parser.parse_args()
-    tracemalloc.start()
-    size = asyncio.run(measured(Hall, options.sessions, lines=options.lines))
-    print(f"memory {size / 1024:5.2f} KiB a session")
-    with TemporaryDirectory() as folder:
-        file = Path(folder) / "halls.db"
-        size = asyncio.run(measured(SavedHall, options.sessions, store=file, lines=options.lines))
-        print(f"commit {size / 1024:5.2f} KiB a session")
+    # python-socketio and the bare servers keep nothing.
+    rounds.play(("holdfast", "colyseus", "socketio"), play)
 
 
 if __name__ == "__main__":
-    main()
+    alone(sys.modules[__name__])

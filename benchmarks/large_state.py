@@ -1,6 +1,6 @@
 """What does a commit of ten changed bytes cost in a room with a state of 1 MiB? In one piece, and in `Parts`.
 
-python benchmarks/large_state.py [--commits 300]
+python -m benchmarks.large_state [--commits 300]
 """
 
 import argparse

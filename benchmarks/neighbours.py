@@ -10,7 +10,7 @@ core that is busy makes the one beside it slower, by more than what is looked fo
 round in which the host took time away from this machine ("steal" in /proc/stat) is played again: its p99 would
 tell of that and nothing else. What counts is the ratio of the p99 to that beside those who behave.
 
-    python benchmarks/neighbours.py [--clients 80] [--misfits 20] [--cycles 12] [--seconds 2]
+    python -m benchmarks.neighbours [--clients 80] [--misfits 20] [--cycles 12] [--seconds 2]
 """
 
 import argparse
@@ -21,19 +21,21 @@ import os
 import statistics
 import sys
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from contextlib import suppress
 from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
 import picows
-import uvloop
 from msgspec import Raw
 from rich.console import Console
 from rich.table import Table
 
 import holdfast
+from benchmarks.contest import cores, run
+from benchmarks.rounds import Rounds, Tell
 from holdfast import Message, Player, PlayerData, Room, on
 from holdfast.core.codec import MSGPACK
 from holdfast.schemas.frames import Ack, Auth, Data, FromServer, Hello, Ping, Pong, Reply, Request, Welcome
@@ -92,7 +94,6 @@ BODY = Raw(MSGPACK.encode(Say("x" * 32)))
 
 def run_server(pipe: Connection, core: int | None) -> None:
     """Serve with the default limits; answer every word on the pipe with CPU seconds and what was counted."""
-    pin(core)
 
     async def main() -> None:
         async with holdfast.Server([Hall], listen=[holdfast.WebSocket(port=0)]) as server:
@@ -128,7 +129,7 @@ def run_server(pipe: Connection, core: int | None) -> None:
             loop.add_reader(pipe.fileno(), asked)
             await stopped.wait()
 
-    run(main)
+    run(main(), core=core)
 
 
 class Count(NamedTuple):
@@ -144,18 +145,6 @@ class Count(NamedTuple):
     def since(self, before: "Count") -> "Count":
         """What was counted meanwhile."""
         return Count(*(now - then for now, then in zip(self, before, strict=True)))
-
-
-def run(main: Callable[[], Coroutine[Any, Any, None]]) -> None:
-    """Run on uvloop, as `holdfast.run` does."""
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(main())
-
-
-def pin(core: int | None) -> None:
-    """Stay on one core, where the system allows it."""
-    if core is not None and hasattr(os, "sched_setaffinity"):
-        os.sched_setaffinity(0, {core})
 
 
 # Clients. Raw picows: the load should cost as little as it can.
@@ -271,7 +260,6 @@ async def dial(kind: Callable[[], Client], port: int, address: str | None = None
 
 def run_misfits(pipe: Connection, port: int, core: int | None, count: int) -> None:
     """Do what the pipe says, until it says stop; never rest."""
-    pin(core)
     if hasattr(os, "SCHED_IDLE"):
         os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
     ways = dict(zip(KINDS, (behave, flood, stall), strict=True))
@@ -290,7 +278,7 @@ def run_misfits(pipe: Connection, port: int, core: int | None, count: int) -> No
             pipe.send("done")
         busy.cancel()
 
-    run(main)
+    run(main(), core=core)
 
 
 async def keep_busy() -> None:
@@ -383,11 +371,29 @@ class Round(NamedTuple):
     counted: Count
 
 
-async def play_rounds(options: argparse.Namespace) -> list[Round]:
+class Sizes(msgspec.Struct):
+    """The options."""
+
+    clients: int = 80
+    misfits: int = 20
+    cycles: int = 6
+    seconds: float = 2.0
+
+
+SIZES = Sizes()
+
+
+def measure(sizes: Sizes, rounds: Rounds) -> None:
+    """Play the cycles, each of which has a round beside those who behave and one beside those who flood."""
+    played = run(play_rounds(sizes, rounds.tell))
+    calm, flooded = ([each.p99_ms for each in played if each.beside == kind] for kind in KINDS[:2])
+    for p99_ms, beside_calm_ms in zip(flooded, calm, strict=True):
+        rounds.figures.add("neighbours_p99_ratio", "holdfast", p99_ms / beside_calm_ms)
+
+
+async def play_rounds(options: Sizes, tell: Tell) -> list[Round]:
     """Beside others that behave, that flood, that do not read, that behave, …"""
-    cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
-    server_core, load_core = (cores[0], cores[-1]) if len(cores) > 1 else (None, None)
-    pin(load_core)
+    server_core, load_core = cores()
     context = multiprocessing.get_context("spawn")
     server_pipe, servers = multiprocessing.Pipe()
     server = context.Process(target=run_server, args=(servers, server_core), daemon=True)
@@ -409,9 +415,9 @@ async def play_rounds(options: argparse.Namespace) -> list[Round]:
             for beside in KINDS:
                 rounds.append(await play_calm_round(beside, gamers, options.seconds, server_pipe, misfit_pipe))
                 last = rounds[-1]
-                sys.stderr.write(
+                tell(
                     f"cycle {number}/{options.cycles}, the others {beside}: p50 {last.p50_ms:.2f} ms,"
-                    f" p99 {last.p99_ms:.2f} ms, {last.stolen_s * 1000:.0f} ms stolen, {last.counted}\n"
+                    f" p99 {last.p99_ms:.2f} ms, {last.stolen_s * 1000:.0f} ms stolen, {last.counted}"
                 )
     finally:
         misfit_pipe.send("stop")
@@ -516,12 +522,10 @@ def main() -> None:
     parser.add_argument("--misfits", type=int, default=20)
     parser.add_argument("--cycles", type=int, default=12)
     parser.add_argument("--seconds", type=float, default=2.0)
-    options = parser.parse_args()
+    options = Sizes(**vars(parser.parse_args()))
     if options.cycles < 2:
         parser.error("--cycles: quartiles need at least 2")
-    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        rounds: list[Round] = runner.run(play_rounds(options))
-    report(rounds, Console(width=100))
+    report(run(play_rounds(options, lambda text: print(text, file=sys.stderr))), Console(width=100))
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """How long until the doors are open again? A server with so many durable rooms in its store starts, eager and lazy.
 
-python benchmarks/recovery.py [--rooms 10000] [--rounds 3]
+python -m benchmarks.recovery [--rooms 10000] [--rounds 3]
 """
 
 import argparse

@@ -5,7 +5,7 @@ a supervisor started it again. A client is back when it is welcomed as `resumed`
 which the port accepts a connection. Rounds alternate between the waits that clients had before (0.25 s at first, up to
 15 s) and those they have now, and between clients that share one address and clients with one each.
 
-    python benchmarks/restart.py [--clients 500] [--rounds 3] [--away 5]
+    python -m benchmarks.restart [--clients 500] [--rounds 3] [--away 5]
 """
 
 import argparse

@@ -3,7 +3,7 @@
 The time is that of `await room.send(message)`, of a message of 32 characters, as long as the window has room: with
 `saved=` it includes the write to the file. Rounds alternate.
 
-    python benchmarks/saved.py [--messages 500] [--rounds 40]
+    python -m benchmarks.saved [--messages 500] [--rounds 40]
 """
 
 import argparse

@@ -1,6 +1,6 @@
 """How fast are rooms found while they change? A mix of searches over many rooms, beside a plain scan of the same rows.
 
-python benchmarks/search.py [--rooms 100000] [--updates 1000] [--rounds 200]
+python -m benchmarks.search [--rooms 100000] [--updates 1000] [--rounds 200]
 
 A search is one call: a page of twenty, or what is found of it in the rooms that one call looks at.
 """
@@ -17,6 +17,7 @@ import msgspec
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.rounds import Rounds
 from holdfast.schemas.room import RoomInfo
 from holdfast.search import Found, Index, Query, parse_query
 
@@ -193,6 +194,59 @@ def bytes_per_room(rows: list[RoomInfo]) -> float:
     return size / len(rows)
 
 
+class Sizes(msgspec.Struct):
+    """The options."""
+
+    rooms: int = 100_000
+    updates: int = 1_000
+    searches: int = 100
+
+
+SIZES = Sizes()
+
+
+class Searched(NamedTuple):
+    """One round of all searches."""
+
+    times: list[Times]
+    found: list[int]
+    load: Load
+
+
+def measure(sizes: Sizes, rounds: Rounds) -> None:
+    """Play the rounds, over the same rooms."""
+    rounds.tell(f"{sizes.rooms:,} rooms are made")
+    world, index, _ = filled(sizes.rooms)
+    for number in range(1, rounds.number + 1):
+        rounds.tell(f"round {number}/{rounds.number}, {sizes.searches * len(CASES):,} searches")
+        searched = search_all(world, index, sizes.updates, sizes.searches)
+        clock_ms = [ms for each in searched.times for ms in each.clock_ms]
+        rounds.figures.add("search_p99_ms", "holdfast", percentile(clock_ms, 0.99))
+
+
+def filled(rooms: int) -> tuple[World, Index, float]:
+    """So many rooms in an index, and the microseconds that each has cost."""
+    world, index = World(rooms, seed=1), Index()
+    cpu = time.thread_time()
+    for row in world.rows:
+        index.put(row)
+    return world, index, (time.thread_time() - cpu) / rooms * 1e6
+
+
+def search_all(world: World, index: Index, updates: int, rounds: int) -> Searched:
+    """Each search so many times, while rooms change."""
+    queries = [parse_query(case.where, case.order_by, case.kind) for case in CASES]
+    times, found = [Times() for _ in CASES], [0] * len(CASES)
+    load = Load(index, world.changes(), updates)
+    for _ in range(rounds):
+        for number, query in enumerate(queries):
+            load.catch_up()
+            found[number] = len(times[number].search(index, query).rows)
+    for query, each in zip(queries, times, strict=True):
+        each.scan(world.rows, query)
+    return Searched(times, found, load)
+
+
 def main() -> None:
     """Parse, run, print."""
     parser = argparse.ArgumentParser(description="How fast rooms are found while they change.")
@@ -201,21 +255,10 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=200, help="how often each search is made")
     options = parser.parse_args()
     console = Console(width=WIDTH)
-    world, index = World(options.rooms, seed=1), Index()
-    cpu = time.thread_time()
-    for row in world.rows:
-        index.put(row)
-    put_us = (time.thread_time() - cpu) / options.rooms * 1e6
-    queries = [parse_query(case.where, case.order_by, case.kind) for case in CASES]
-    times, found = [Times() for _ in CASES], [0] * len(CASES)
-    load = Load(index, world.changes(), options.updates)
-    for _ in range(options.rounds):
-        for number, query in enumerate(queries):
-            load.catch_up()
-            found[number] = len(times[number].search(index, query).rows)
+    world, index, put_us = filled(options.rooms)
+    times, found, load = search_all(world, index, options.updates, options.rounds)
     table = Table("search", "found", "looked at", "p50", "p99", "max", "CPU p50", "CPU p99", "CPU of a scan", "ratio")
-    for case, query, each, rows in zip(CASES, queries, times, found, strict=True):
-        each.scan(world.rows, query)
+    for case, each, rows in zip(CASES, times, found, strict=True):
         table.add_row(case.name, str(rows), str(each.looked), *each.figures())
     all_times = Times()
     all_times.clock_ms = [ms for each in times for ms in each.clock_ms]

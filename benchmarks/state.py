@@ -1,27 +1,25 @@
 """What does it cost to find and encode what has changed in a room's state? Beside @colyseus/schema, if it is installed.
 
-python benchmarks/state.py [--rounds 3]
-npm install --prefix benchmarks/colyseus     # for the comparison; needs Node
+python -m benchmarks.state [--rounds 3]
+python -m benchmarks --only echo --systems colyseus     # installs it for the comparison
 """
 
 import argparse
 import itertools
 import json
-import shutil
 import subprocess
 import time
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import msgspec
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.systems import PEERS, SYSTEMS, node
 from holdfast.state import F32, Mementos, Parts, SharedPlan, Tracker, encode_json, encode_msgpack
 
 PARTS = 10
-COLYSEUS = Path(__file__).parent / "colyseus"
 
 
 class Card(msgspec.Struct):
@@ -195,10 +193,10 @@ def each_us(call: Callable[[], object], count: int) -> float:
 
 def colyseus() -> dict[str, dict[str, float]] | None:
     """The same of @colyseus/schema; None if it is not installed."""
-    node = shutil.which("node")
-    if node is None or not (COLYSEUS / "node_modules").exists():
+    program = node()
+    if program is None or SYSTEMS["colyseus"].missing():
         return None
-    ran = subprocess.run([node, "state.mjs"], cwd=COLYSEUS, check=True, capture_output=True, text=True)
+    ran = subprocess.run([program, "state.mjs"], cwd=PEERS, check=True, capture_output=True, text=True)
     found: dict[str, dict[str, float]] = json.loads(ran.stdout)
     return found
 
@@ -249,7 +247,7 @@ def main() -> None:
     console = Console(width=150)
     console.print(table)
     if not theirs:
-        console.print("Without Colyseus: npm install --prefix benchmarks/colyseus")
+        console.print("Without Colyseus: `python -m benchmarks` installs it")
 
 
 if __name__ == "__main__":

@@ -37,6 +37,8 @@ MAY_IMPORT: Mapping[str, str] = {
     # Authenticators keep their records in a store.
     "identity": "schemas core logs stores",
     "stores": "schemas core logs",
+    # Nodes hear each other through the NATS server that keeps their store, over the same kind of link.
+    "cluster": "schemas core logs stores",
     "observability": "schemas core logs",
     "client": "schemas state core logs transports",
     # For a server that has sockets of its own: it knows neither ours nor our server.
@@ -45,7 +47,7 @@ MAY_IMPORT: Mapping[str, str] = {
     # The API is handed to a server, which does not import it.
     "http": "schemas core logs transports server",
     "cli": f"{TOP} schemas state core search logs observability transports identity stores http client server",
-    "testing": f"{TOP} schemas state core transports identity stores http client server",
+    "testing": f"{TOP} schemas state core transports identity stores cluster http client server",
     TOP: "schemas state core library observability transports identity stores http client server cli testing",
 }
 # The parts of the server, in the order in which they build on each other: each may import those before it.

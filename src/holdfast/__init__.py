@@ -64,7 +64,7 @@ from holdfast.server.run import run, tune_gc
 from holdfast.server.server import Server, Storage
 from holdfast.state import Parts
 from holdfast.state.markers import F32, Areas, Hidden, Private
-from holdfast.transports.listeners import Tcp, Tls, WebSocket
+from holdfast.transports.listeners import Enet, Tcp, Tls, WebSocket
 
 __version__ = "0.1.0"
 
@@ -84,6 +84,7 @@ __all__ = [
     "Drop",
     "Duplicate",
     "Effect",
+    "Enet",
     "Expired",
     "Failed",
     "Group",

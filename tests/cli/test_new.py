@@ -27,7 +27,16 @@ from tests.e2e.serving import (
     websocket_address,
 )
 
-FILES = {".gitignore", "README.md", "game.py", "pyproject.toml", "test_game.py", "web/index.html", "web/main.js"}
+FILES = {
+    ".gitignore",
+    "README.md",
+    "bot.py",
+    "game.py",
+    "pyproject.toml",
+    "test_game.py",
+    "web/index.html",
+    "web/main.js",
+}
 
 
 @pytest.fixture

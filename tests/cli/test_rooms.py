@@ -163,11 +163,11 @@ async def play(path: Path) -> Played:
         return Played(room.id, session.player_id, session.credential, Picture.of(server, live))
 
 
-async def stored(path: Path, prefix: str = "") -> list[Entry]:
+async def stored(path: Path, below: str = "") -> list[Entry]:
     store = SqliteStore(path)
     await store.open()
     try:
-        return [entry for entry in await store.list(prefix) if not entry.key.startswith("secret/")]
+        return [entry for entry in await store.list(below) if not entry.key.startswith("secret/")]
     finally:
         await store.close()
 
@@ -239,7 +239,7 @@ async def test_a_room_is_put_back_into_its_own_store_in_the_place_of_what_became
         room.state.chunks["9,9"] = [9]
         async with holdfast.connect(server.url, auth=Auth("guest", played.credential)) as session:
             await (await session.join(played.room_id)).send(Dig(1))
-    [before] = [entry for entry in await stored(tmp_path / "game.db", "room/") if entry.key.count("/") == 1]
+    [before] = [entry for entry in await stored(tmp_path / "game.db", "room") if entry.key.count("/") == 1]
 
     result = await result_of("rooms", "import", url, str(file), "--replace")
 
@@ -310,7 +310,7 @@ async def test_the_file_can_be_read_by_a_person_and_holds_no_secrets(tmp_path: P
     assert timer["arguments"] == [{"player": played.player_id}, {"value": {"$map": [[5, "five"]]}}]
     assert (timer["name"], timer["every_s"]) == ("bell", 1000.0)
     assert player["groups"] == ["deep"]
-    [session] = await stored(tmp_path / "game.db", "session/")
+    [session] = await stored(tmp_path / "game.db", "session")
     assert session.key.partition("/")[2] not in text
     assert played.credential not in text
 
@@ -400,7 +400,7 @@ async def test_the_list_is_to_be_had_as_json(tmp_path: Path, played: Played, url
     [room] = json.loads(result.stdout)
     assert (room["id"], room["kind"], room["phase"]) == (played.room_id, "mine", "playing")
     assert (room["seats"], room["max_players"]) == (1, 3)
-    assert room["bytes"] == sum(len(entry.value) for entry in await stored(tmp_path / "game.db", "room/"))
+    assert room["bytes"] == sum(len(entry.value) for entry in await stored(tmp_path / "game.db", "room"))
 
 
 async def test_a_record_that_cannot_be_read_is_listed_and_keeps_no_other_from_being_exported(

@@ -170,3 +170,23 @@ def test_commands_and_options_that_are_gone_say_what_to_use_instead(arguments: l
     assert result.exit_code == 2
     assert "was removed" in result.output
     assert "tcps://" in result.output
+
+
+async def test_enet_is_served_when_a_port_for_it_is_named(game: Path) -> None:
+    async with holdfast_process("serve", str(game), *ANY_PORTS, "--enet-port", "0") as process:
+        announcement = await read_until(process, "Press Ctrl-C to stop")
+
+        async with holdfast.connect(fact(announcement, "enet")) as session:
+            assert session.transport == "enet"
+
+
+async def test_enet_on_a_public_address_is_refused_though_there_is_a_certificate(
+    game: Path, certificates: Certificates
+) -> None:
+    result = await result_of(
+        "serve", str(game), *ANY_PORTS, "--host", EVERYWHERE, "--enet-port", "0", *tls_options(certificates)
+    )
+
+    assert result.exit_code == 1
+    assert "Enet connections are not encrypted" in result.stderr
+    assert "--insecure" in result.stderr

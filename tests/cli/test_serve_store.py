@@ -1,6 +1,7 @@
 """`holdfast serve --store`: what comes back, and what is said of a store that cannot be used."""
 
 import asyncio
+import os
 import shutil
 import sqlite3
 from collections.abc import Callable
@@ -21,6 +22,7 @@ from tests.e2e.serving import (
     result_of,
     websocket_address,
 )
+from tests.nats_server import shared_server
 from tests.saved_sessions import storage_of, suspended
 
 
@@ -44,8 +46,10 @@ async def announced(*arguments: str, cwd: Path) -> str:
         return await read_until(process, "Press Ctrl-C to stop")
 
 
-async def test_a_room_and_its_session_outlive_a_killed_server(durable: Path) -> None:
-    arguments = ("serve", "durable.py", "--store", "sqlite:game.db", *ANY_PORTS)
+@pytest.mark.parametrize("kind", ["sqlite", "nats"])
+async def test_a_room_and_its_session_outlive_a_killed_server(durable: Path, kind: str) -> None:
+    store = "sqlite:game.db" if kind == "sqlite" else f"{shared_server().url}/killed-{os.getpid()}"
+    arguments = ("serve", "durable.py", "--store", store, *ANY_PORTS)
     async with holdfast_process(*arguments, cwd=durable.parent) as process:
         host, port = websocket_address(await read_until(process, "Press Ctrl-C to stop"))
         session = await holdfast.connect(f"ws://{host}:{port}", messages=[Say])
@@ -68,7 +72,7 @@ async def test_a_room_and_its_session_outlive_a_killed_server(durable: Path) -> 
 
     assert heard == Say("remember me, what did I say?")
     assert "chat (16 seats, commit)" in announcement
-    assert "store     sqlite:game.db\n" in announcement
+    assert f"store     {store}\n" in announcement
     assert "recovered 1 room, 1 session\n" in announcement
     assert "guests" not in announcement
 

@@ -79,6 +79,11 @@ class FakeLink:
 
     # What the client does
 
+    datagram_bytes_max = 0
+
+    def send_datagram(self, payload: bytes) -> bool:
+        return False
+
     def send(self, payload: bytes) -> None:
         if self.end is None:
             is_first = not self.heard

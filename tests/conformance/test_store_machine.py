@@ -17,8 +17,12 @@ from tests.stores.harness import ADAPTERS, NEVER, Place
 T = TypeVar("T")
 
 KEYS = ["a", "a/b", "a/c", "ab", "b", "~"]
-PREFIXES = ["", "a", "a/", "b", "c", "~"]
+PATHS = ["", "a", "a/b", "b", "c", "~"]
 BATCHES = 3
+
+
+def is_at(path: str, key: str) -> bool:
+    return path in {"", key} or key.startswith(path + "/")
 
 
 class Wish(NamedTuple):
@@ -105,10 +109,10 @@ class StoreMachine(RuleBasedStateMachine):
         self.run(self.handles[handle].close())
         self.handles[handle] = self.run(self.place.open())
 
-    @rule(handle=HANDLES, prefix=st.sampled_from(PREFIXES))
-    def list(self, handle: int, prefix: str) -> None:
-        expected = [self.model[key] for key in sorted(self.model) if key.startswith(prefix)]
-        assert self.run(self.handles[handle].list(prefix)) == expected
+    @rule(handle=HANDLES, path=st.sampled_from(PATHS))
+    def list(self, handle: int, path: str) -> None:
+        expected = [self.model[key] for key in sorted(self.model) if is_at(path, key)]
+        assert self.run(self.handles[handle].list(path)) == expected
 
     @invariant()
     def no_two_keys_have_the_same_revision(self) -> None:

@@ -11,6 +11,7 @@ import pytest
 from holdfast.stores import ABSENT, KEY_BYTES_MAX, VALUE_BYTES_MAX, Entry, RevisionConflict, Store, Write
 from tests.stores.harness import NEVER, Place, contents, fill
 
+ROOMS = ["room/a", "room/a/state", "room/a/state/1", "room/a~", "room/a~/!", "room/ab", "room/b"]
 PRINTABLE = "".join(map(chr, range(ord("!"), ord("~") + 1)))
 
 
@@ -24,7 +25,7 @@ async def test_what_was_put_is_got_with_its_revision(store: Store) -> None:
 
     assert revision > ABSENT
     assert await store.get("room/a") == Entry("room/a", b"state", revision)
-    assert await store.list("room/") == [Entry("room/a", b"state", revision)]
+    assert await store.list("room") == [Entry("room/a", b"state", revision)]
 
 
 async def test_another_handle_sees_what_a_commit_that_returned_has_written(store: Store, other: Store) -> None:
@@ -51,7 +52,7 @@ async def test_a_value_that_is_too_large_is_refused(store: Store) -> None:
     assert await contents(store) == {}
 
 
-@pytest.mark.parametrize("key", [PRINTABLE, "k" * KEY_BYTES_MAX, "/", "room//a", '"\\', "%_*?[a]", "~"])
+@pytest.mark.parametrize("key", [PRINTABLE, "k" * KEY_BYTES_MAX, "a/b/c", '"\\', "%_*?[a]", "*/>", "~"])
 async def test_a_key_is_any_printable_ascii(store: Store, key: str) -> None:
     revision = await store.put(key, b"1", ABSENT)
 
@@ -62,7 +63,9 @@ async def test_a_key_is_any_printable_ascii(store: Store, key: str) -> None:
     assert (caught.value.key, caught.value.expected, caught.value.found) == (key, NEVER, revision)
 
 
-@pytest.mark.parametrize("key", ["", " ", "a b", "a\n", "a\x00b", "a\x7f", "é", "k" * (KEY_BYTES_MAX + 1)])
+@pytest.mark.parametrize(
+    "key", ["", "/", "a/", "/a", "a//b", " ", "a b", "a\n", "a\x00b", "a\x7f", "é", "k" * (KEY_BYTES_MAX + 1)]
+)
 async def test_anything_else_is_no_key(store: Store, key: str) -> None:
     with pytest.raises(ValueError, match="key"):
         await store.put(key, b"", ABSENT)
@@ -89,32 +92,32 @@ async def test_a_list_is_in_the_order_of_the_keys(store: Store) -> None:
 
 
 @pytest.mark.parametrize(
-    ("prefix", "found"),
+    ("path", "found"),
     [
-        ("room/a", ["room/a", "room/a/state", "room/ab", "room/a~", "room/a~~"]),
-        ("room/a/", ["room/a/state"]),
-        ("room/a~", ["room/a~", "room/a~~"]),
+        ("room/a", ["room/a", "room/a/state", "room/a/state/1"]),
+        ("room/a/state", ["room/a/state", "room/a/state/1"]),
+        ("room/a~", ["room/a~", "room/a~/!"]),
         ("room/b", ["room/b"]),
         ("room/A", []),
         ("room/_", []),
         ("room/%", []),
+        ("room/*", []),
         ("~", ["~"]),
-        ("room", ["room/a", "room/a/state", "room/ab", "room/a~", "room/a~~", "room/b"]),
-        ("", ["room/a", "room/a/state", "room/ab", "room/a~", "room/a~~", "room/b", "roo}", "~"]),
+        ("roo", []),
+        ("room", ROOMS),
+        ("", [*ROOMS, "room0", "roo}", "~"]),
     ],
 )
-async def test_a_prefix_finds_the_keys_that_begin_with_it_and_no_others(
-    store: Store, prefix: str, found: list[str]
-) -> None:
-    await fill(store, "~", "roo}", "room/b", "room/a~~", "room/a~", "room/ab", "room/a/state", "room/a")
+async def test_a_list_has_a_key_and_all_below_it_and_no_others(store: Store, path: str, found: list[str]) -> None:
+    await fill(store, "~", "roo}", "room0", *reversed(ROOMS))
 
-    assert [entry.key for entry in await store.list(prefix)] == sorted(found)
+    assert [entry.key for entry in await store.list(path)] == sorted(found)
 
 
-@pytest.mark.parametrize("prefix", ["a b", "\x7f", "é", "k" * (KEY_BYTES_MAX + 1)])
-async def test_a_prefix_that_no_key_can_have_is_refused(store: Store, prefix: str) -> None:
+@pytest.mark.parametrize("path", ["/", "room/", "a b", "\x7f", "é", "k" * (KEY_BYTES_MAX + 1)])
+async def test_a_path_that_no_key_can_be_below_is_refused(store: Store, path: str) -> None:
     with pytest.raises(ValueError, match="key"):
-        await store.list(prefix)
+        await store.list(path)
 
 
 async def test_only_the_first_creates_a_key(store: Store, other: Store) -> None:
@@ -224,7 +227,7 @@ async def test_a_commit_that_runs_when_the_store_is_closed_is_finished(place: Pl
 
     revisions = await asyncio.gather(*commits)
     again = await place.open()
-    assert sorted(entry.revision for entry in await again.list("k/")) == sorted(revisions)
+    assert sorted(entry.revision for entry in await again.list("k")) == sorted(revisions)
 
 
 async def test_a_caller_that_is_cancelled_leaves_the_store_usable(store: Store) -> None:

@@ -5,6 +5,7 @@ from typing import Any
 
 import pytest
 
+from holdfast.cluster.membership import MEMBER_TABLE
 from holdfast.core.connection import CONNECTION_TABLE
 from holdfast.core.placement import PLACEMENT_TABLE
 from holdfast.core.room_listing import ROOM_TABLE
@@ -12,7 +13,7 @@ from holdfast.core.session import SEAT_TABLE, SESSION_TABLE
 from holdfast.core.tables import Table
 
 PAGE = Path(__file__).parents[2] / "docs" / "states.md"
-TABLES: list[Table[Any, Any]] = [CONNECTION_TABLE, SESSION_TABLE, SEAT_TABLE, ROOM_TABLE, PLACEMENT_TABLE]
+TABLES: list[Table[Any, Any]] = [CONNECTION_TABLE, SESSION_TABLE, SEAT_TABLE, ROOM_TABLE, PLACEMENT_TABLE, MEMBER_TABLE]
 
 
 def section(page: str, name: str) -> str:

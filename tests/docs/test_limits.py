@@ -28,7 +28,11 @@ def shown(limit: Field[Any]) -> str:
         return "none"
     unit = ""
     if "bytes" in limit.name:
-        size, unit = next(pair for pair in ((MIB, " MiB"), (KIB, " KiB"), (1, " bytes")) if value >= pair[0])
+        # 1,200 bytes are not 1.17 KiB.
+        whole = (
+            (size, unit) for size, unit in ((MIB, " MiB"), (KIB, " KiB")) if value % (size // 4) == 0 < value // size
+        )
+        size, unit = next(whole, (1, " bytes"))
         value /= size
     if limit.name.endswith("_per_s"):
         unit += " a second"

@@ -92,6 +92,9 @@ class Listening:
     def received(self, payload: bytes) -> None:
         """Something came."""
 
+    def received_datagram(self, payload: bytes) -> None:
+        """Something came that may be old."""
+
     def kept_busy(self) -> None:
         """Something came that is nothing."""
 

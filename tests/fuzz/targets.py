@@ -29,6 +29,9 @@ from holdfast.schemas.frames import Hello
 from holdfast.search import parse_query
 from holdfast.server.context import Environment
 from holdfast.transports import tcp, websocket
+from holdfast.transports.enet import wire
+from holdfast.transports.enet.endpoint import ServerSocket
+from holdfast.transports.enet.peer import Peer, PeerState
 from holdfast.transports.http_upgrade import Origins
 from holdfast.transports.listening import PendingConnection, PendingConnections, SocketListener
 from holdfast.transports.port import Subprotocol, TransportLimits
@@ -145,6 +148,7 @@ class Wire:
     """A transport that leads nowhere."""
 
     kind = "fuzz"
+    datagram_bytes_max = 0
     peer = "203.0.113.7:1"
     buffered_bytes = 0
     is_up = True
@@ -157,6 +161,10 @@ class Wire:
 
     def send(self, payload: bytes) -> None:
         """Nobody hears it."""
+
+    def send_datagram(self, payload: bytes) -> bool:
+        """Nor this."""
+        return False
 
     def close(self, code: int, reason: str) -> None:
         """Nobody hears that either."""
@@ -260,6 +268,60 @@ class Doors:
         self._runner.close()
 
 
+class EnetDoor:
+    """Strangers, and a client that has proven its address, send any datagrams to the ENet door.
+
+    The first byte of each says how long it is. Nothing is answered with more than was sent before there is a proof, and
+    what one connection keeps is bounded.
+    """
+
+    def __init__(self) -> None:
+        self._runner = asyncio.Runner()
+        self._limits = replace(TransportLimits.of(Limits()), unread_bytes_max=4096)
+        self._pending_connections = PendingConnections(self._limits)
+
+    def __call__(self, data: bytes) -> None:
+        """One stranger and one client."""
+        self._runner.run(self._talk(data))
+
+    async def _talk(self, data: bytes) -> None:
+        subprotocols = [Subprotocol(codec.name, codec.text) for codec in CODECS.values()]
+        door = ServerSocket(Listening, subprotocols, self._limits, self._pending_connections, bytes(32))
+        sent = _Sent()
+        door.connection_made(sent)
+        peer = Peer(self._limits, state=PeerState.CONNECTED, peer_id=0, session=0, mtu=1200)
+        while data:
+            size, datagram, data = data[0], data[1 : 1 + data[0]], data[1 + data[0] :]
+            sent.bytes = 0
+            door.datagram_received(datagram, ("203.0.113.7", 1))
+            assert sent.bytes <= size
+            with suppress(wire.Malformed):
+                peer.receive(wire.decode(datagram), 1.0)
+            peer.payloads.clear()
+            peer.write(1.0)
+        assert sum(inbound.early_bytes for inbound in peer._inbound) <= 2 * 4096  # noqa: SLF001 - what it keeps
+        assert self._pending_connections.count == 0
+
+    def close(self) -> None:
+        """Nothing is open."""
+        self._runner.close()
+
+
+class _Sent(asyncio.DatagramTransport):
+    """A socket that counts what it is given."""
+
+    bytes = 0
+
+    def sendto(self, data: Any, addr: object = None) -> None:
+        self.bytes += len(data)
+
+    def get_write_buffer_size(self) -> int:
+        return 0
+
+    def is_closing(self) -> bool:
+        return False
+
+
 TARGETS: dict[str, Callable[[], Target]] = {
     "frames": lambda: frames,
     "bodies": lambda: bodies,
@@ -268,5 +330,6 @@ TARGETS: dict[str, Callable[[], Target]] = {
     "records": lambda: records,
     "handshake": Handshake,
     "doors": Doors,
+    "enet": EnetDoor,
 }
 """By name; each is made once per run."""

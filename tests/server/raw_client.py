@@ -69,6 +69,9 @@ class RawClient:
         self.heard += self.codec.from_server(payload)
         self._changed.set()
 
+    def received_datagram(self, payload: bytes) -> None:
+        self.received(payload)
+
     def kept_busy(self) -> None:
         pass
 

@@ -26,6 +26,7 @@ class LongLine:
         self.drained = receiver.drained
         self.lost = receiver.lost
         self.kept_busy = receiver.kept_busy
+        self.received_datagram = receiver.received_datagram
 
     def received(self, payload: bytes) -> None:
         asyncio.get_running_loop().call_later(self.DELAY_S, self._receiver.received, payload)

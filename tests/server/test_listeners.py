@@ -9,11 +9,11 @@ from websockets.exceptions import InvalidStatus
 from websockets.typing import Origin, Subprotocol
 
 import holdfast
-from holdfast import Auth, Limits, Server, Tcp, Tls, WebSocket
+from holdfast import Auth, Enet, Limits, Server, Tcp, Tls, WebSocket
 from holdfast.core.codec import MSGPACK
 from holdfast.http.api import HttpApi
 from holdfast.schemas.frames import Hello
-from holdfast.transports.listeners import Exposed, Listen, Listeners
+from holdfast.transports.listeners import Exposed, Listeners
 from holdfast.transports.port import TransportLimits
 from tests.server.certificates import Certificates
 from tests.server.world import World, chat
@@ -35,7 +35,9 @@ PORTS = [WebSocket, Tcp]
 
 @pytest.mark.parametrize("port", PORTS)
 @pytest.mark.parametrize("host", [EVERYWHERE, "::", "", "192.0.2.1", "2001:db8::1", "game.example"])
-def test_a_public_port_without_encryption_is_refused_with_the_ways_out(port: type[Listen], host: str) -> None:
+def test_a_public_port_without_encryption_is_refused_with_the_ways_out(
+    port: type[WebSocket] | type[Tcp], host: str
+) -> None:
     with pytest.raises(Exposed) as refusal:
         port(host=host)
 
@@ -95,7 +97,7 @@ def test_what_listens_is_a_list() -> None:
 
 def test_by_default_both_transports_listen_on_this_machine() -> None:
     assert Server([chat()]).listeners.listen == (WebSocket(port=7777), Tcp(port=7779))
-    assert not any(port.is_public for port in Server([chat()]).listeners.listen)
+    assert not any(port.is_public for port in (WebSocket(), Tcp(), Enet()))
 
 
 async def test_a_server_may_listen_nowhere_and_on_several_ports_of_one_kind(world: World, tls: Tls) -> None:

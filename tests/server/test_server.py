@@ -29,7 +29,6 @@ from holdfast import (
 from holdfast.core.codec import JSON, MSGPACK
 from holdfast.core.reasons import CLOSE_CODES
 from holdfast.schemas.frames import Data
-from holdfast.transports.listeners import Listen
 from tests.deadlines import DEADLINE_S
 from tests.log_lines import line_of
 from tests.saved_sessions import storage_of, suspended
@@ -90,7 +89,7 @@ async def test_two_servers_in_one_process_share_nothing(world: World) -> None:
 
 
 @pytest.mark.parametrize("port", [WebSocket, Tcp])
-async def test_a_port_that_is_taken_is_an_error_that_names_it(world: World, port: type[Listen]) -> None:
+async def test_a_port_that_is_taken_is_an_error_that_names_it(world: World, port: type[WebSocket] | type[Tcp]) -> None:
     first = await world.serve(chat())
     _, taken = first.addresses["websocket"]
     second = Server([chat()], listen=[port(port=taken)])

@@ -39,6 +39,9 @@ class RawWire:
         self.heard += MSGPACK.from_server(payload)
         self._changed.set()
 
+    def received_datagram(self, payload: bytes) -> None:
+        self.received(payload)
+
     def kept_busy(self) -> None:
         pass
 

@@ -1,15 +1,18 @@
 """A place that holds one store, for each adapter, and the handles that a test opens on it."""
 
+import secrets
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
-from holdfast.stores import ABSENT, MemoryData, MemoryStore, SqliteStore, Store
+from holdfast.stores import ABSENT, MemoryData, MemoryStore, NatsStore, SqliteStore, Store
 from holdfast.testing import Disk, FaultyStore
+from tests.nats_server import shared_server
 
 ADAPTERS: Mapping[str, Callable[[Path], Callable[[], Store]]] = {
     "memory": lambda _: partial(MemoryStore, MemoryData()),
     "faulty": lambda _: partial(FaultyStore, Disk(), latency_s=0.0005),
+    "nats": lambda _: partial(NatsStore, f"{shared_server().url}/{secrets.token_hex(8)}"),
     "sqlite": lambda folder: partial(SqliteStore, folder / "store.db"),
 }
 

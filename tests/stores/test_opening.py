@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.stores import ABSENT, MemoryStore, SqliteStore, open_store
+from holdfast.core.limits import Limits
+from holdfast.stores import ABSENT, MemoryStore, NatsStore, SqliteStore, open_store
+from holdfast.stores.opening import shown_store
 from tests.cases import every_case
 
 
@@ -35,13 +37,22 @@ async def test_sqlite_names_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     assert names_in(tmp_path) == {"game.db", "absolute", "odd name?mode=ro&#.db"}
 
 
+def test_nats_names_servers_and_a_store_and_is_shown_without_secrets() -> None:
+    url = "tls://ada:secret@a:4222,b/arena?replicas=3"
+
+    store = open_store(url, Limits(nats_answer_s=1.0))
+
+    assert isinstance(store, NatsStore)
+    assert (shown_store(url), shown_store("sqlite:game.db")) == ("tls://a:4222,b/arena", "sqlite:game.db")
+
+
 def test_a_store_is_taken_as_it_is() -> None:
     store = MemoryStore()
 
     assert open_store(store) is store
 
 
-@every_case("url", ["", "game.db", "sqlite", "sqlite:", "memory", "memory:x", "redis://localhost"])
+@every_case("url", ["", "game.db", "sqlite", "sqlite:", "memory", "memory:x", "redis://localhost", "nats:", "nats:a"])
 def test_anything_else_is_refused_with_a_list_of_what_there_is(url: str) -> None:
-    with pytest.raises(ValueError, match=r'"memory:".*"sqlite:game\.db"'):
+    with pytest.raises(ValueError, match=r'"memory:".*"sqlite:game\.db".*"nats://127\.0\.0\.1:4222"'):
         open_store(url)

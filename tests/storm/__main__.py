@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tests.storm.checker import check
 from tests.storm.controller import Plan, Storm
-from tests.storm.disk import Disk, enter_namespace
+from tests.storm.disk import Disk, NatsDisk, enter_namespace
 from tests.storm.summary import summary
 
 _BAR = 30
@@ -31,7 +31,7 @@ class Progress:
         done = min(1.0, counts["kills"] / plan.kills)
         line = (
             f"[{'#' * round(done * _BAR):.<{_BAR}}] {counts['kills']}/{plan.kills} kills, {counts['stops']} stops,"
-            f" {counts['zombies']} zombies ({counts['fenced']} fenced), {counts['full']} full disks,"
+            f" {counts['zombies']} zombies ({counts['fenced']} fenced), {counts['full']} full disks or NATS kills,"
             f" {storm.back}/{len(plan.names)} back, {time.monotonic() - self._began:.0f} s"
         )
         if sys.stdout.isatty():
@@ -54,27 +54,31 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--kills", type=int, default=1000, help="how many times the server is killed, or a few more")
     parser.add_argument("--seed", type=int, help="do the same things in the same order again (their instants differ)")
     parser.add_argument("--folder", type=Path, help="where to write the histories; they are kept")
+    parser.add_argument("--store", choices=["sqlite", "nats"], default="sqlite", help="where rooms are saved (sqlite)")
     parser.add_argument("--quota", action="store_true", help="do not mount a disk to fill: use a quota")
     parser.add_argument("--clients", type=int, default=12, help="how many clients (12); a sixth of them wander")
     parser.add_argument("--hurry", type=float, default=1.0, help="clients wait this part of their back-off (1.0)")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args(words)
-    if not arguments.inside and not arguments.quota:
+    is_file = arguments.store == "sqlite"
+    if is_file and not arguments.inside and not arguments.quota:
         enter_namespace("tests.storm", [*words, "--inside"])
     seed = arguments.seed if arguments.seed is not None else secrets.randbelow(10**6)
     folder = arguments.folder or Path(tempfile.mkdtemp(prefix="holdfast-storm-"))
     disk_folder = folder / "disk"
     disk_folder.mkdir(parents=True)
     say(f"seed {seed}, histories in {folder}")
-    disk = Disk(disk_folder, is_own=arguments.inside)
+    disk = Disk(disk_folder, is_own=arguments.inside) if is_file else NatsDisk(disk_folder)
     plan = Plan(seed=seed, kills=arguments.kills, clients=arguments.clients, hurry=arguments.hurry)
-    asyncio.run(Storm(plan, folder, disk, Progress().show).run())
-    disk.close()
+    try:
+        asyncio.run(Storm(plan, folder, disk, Progress().show).run())
+    finally:
+        disk.close()
     findings = check(folder)
     say("\n" + summary(findings))
     if findings.violations:
         say(f"check again: {sys.executable} -m tests.storm.checker {folder}")
-        say(f"repeat (instants will differ): make storm KILLS={arguments.kills} SEED={seed}")
+        say(f"repeat (instants will differ): make storm STORE={arguments.store} KILLS={arguments.kills} SEED={seed}")
     elif arguments.folder is None:
         shutil.rmtree(folder)
     return 1 if findings.violations else 0

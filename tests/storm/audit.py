@@ -27,6 +27,8 @@ class AuditStore:
         self._store = store
         self._trail = trail
         self._say = say
+        self._unclear: dict[str, bytes] = {}
+        """Records that may have been written: the committer reads them back."""
 
     async def commit(self, batches: Sequence[Batch]) -> Sequence[Outcome]:
         try:
@@ -34,16 +36,24 @@ class AuditStore:
         except Unavailable:
             self._say("refused")
             raise
+        except BaseException:
+            self._say("refused")
+            self._unclear |= {key: value for batch in batches for key, value, _ in batch if value is not None}
+            raise
         for batch, outcome in zip(batches, outcomes, strict=True):
             for key, value, _ in batch:
                 room = room_of(key)
                 if room is None:
                     continue
                 if isinstance(outcome, RevisionConflict):
+                    if key in self._unclear:
+                        # Perhaps with itself.
+                        continue
                     self._trail.note("fenced", room)
                     self._say(f"fenced {room}")
                 elif value is not None:
                     self._note(room, value)
+                    self._unclear.pop(key, None)
         return outcomes
 
     def _note(self, room: str, value: bytes) -> None:
@@ -66,10 +76,15 @@ class AuditStore:
         return await self._store.failure()
 
     async def get(self, key: str) -> Entry | None:
-        return await self._store.get(key)
+        entry = await self._store.get(key)
+        room = room_of(key)
+        if entry is not None and room is not None and self._unclear.get(key) == entry.value:
+            del self._unclear[key]
+            self._note(room, entry.value)
+        return entry
 
-    async def list(self, prefix: str) -> list[Entry]:
-        return await self._store.list(prefix)
+    async def list(self, path: str) -> list[Entry]:
+        return await self._store.list(path)
 
     async def put(self, key: str, value: bytes, revision: int) -> int:
         return await self._store.put(key, value, revision)

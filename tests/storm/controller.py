@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from random import Random
 
-from holdfast.stores import SqliteStore
-from tests.storm.disk import Disk
+from holdfast.stores import open_store
+from tests.storm.disk import Disk, NatsDisk
 from tests.storm.final import is_settled, write_final
 from tests.storm.history import Writer
 from tests.storm.life import Clients, Life, start
@@ -62,7 +62,7 @@ class Plan:
 class Storm:
     """One run. `show` is told now and then how far it is."""
 
-    def __init__(self, plan: Plan, folder: Path, disk: Disk, show: Callable[["Storm"], None]) -> None:
+    def __init__(self, plan: Plan, folder: Path, disk: Disk | NatsDisk, show: Callable[["Storm"], None]) -> None:
         self.plan = plan
         self.counts: Counter[str] = Counter()
         self._news = asyncio.Event()
@@ -228,7 +228,7 @@ class Storm:
             await self._end_in_order(old)
 
     async def _full(self) -> None:
-        """The disk is full for a while, and in some cases the server is killed meanwhile."""
+        """The disk is full for a while, or the NATS server killed; in some cases the server is killed meanwhile."""
         await self._everybody_back()
         life = self._life
         refusals = life.refusals
@@ -299,7 +299,7 @@ class Storm:
         await self._clients_are("through", lambda: self.clients.finished == names)
         self.clients.tell("ask")
         await self._clients_are("told the last event", lambda: self.clients.done == names)
-        store = SqliteStore(self._disk.store)
+        store = open_store(self._disk.store)
         await store.open()
         try:
             async with asyncio.timeout(DEADLINE_S):
@@ -327,4 +327,5 @@ class Storm:
                 life.signal(signal.SIGKILL)
             await life.ended()
         await self.clients.end()
+        self._disk.free([])
         await write_final(self._disk.store, self._folder)

@@ -1,4 +1,7 @@
-"""A disk that can be filled and freed: a small one of our own in memory if we may mount it, else a quota of nothing."""
+"""A disk that can be filled and freed: a small one of our own in memory if we may mount it, else a quota of nothing.
+
+Or a NATS server that can be killed and started again.
+"""
 
 import errno
 import os
@@ -10,6 +13,8 @@ import tempfile
 from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
+
+from tests.nats_server import NatsServer
 
 _DISK_MIB = 128
 _CHUNK = bytes(64 * 1024)
@@ -39,8 +44,12 @@ class Disk:
             subprocess.run(mount, check=True)
 
     @property
-    def store(self) -> Path:
-        """The file."""
+    def store(self) -> str:
+        """The store's URL."""
+        return f"sqlite:{self._file}"
+
+    @property
+    def _file(self) -> Path:
         return self.folder / "storm.db"
 
     @property
@@ -56,7 +65,7 @@ class Disk:
                 resource.prlimit(pid, resource.RLIMIT_FSIZE, (0, hard))
             return
         # A log that was long once has place for many commits: take it away first.
-        with closing(sqlite3.connect(self.store, timeout=10.0)) as connection:
+        with closing(sqlite3.connect(self._file, timeout=10.0)) as connection:
             connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
         self.top_up()
 
@@ -86,3 +95,34 @@ class Disk:
         """Nothing on it is needed any more."""
         if self._is_own:
             subprocess.run(["umount", str(self.folder)], check=True)  # noqa: S607 - wherever the system has it
+
+
+class NatsDisk:
+    """A NATS server instead of a disk; instead of being full, it is killed, and started again."""
+
+    manner = "nats"
+
+    def __init__(self, folder: Path) -> None:
+        self._server = NatsServer(folder)
+        self._server.start()
+
+    @property
+    def store(self) -> str:
+        """The store's URL."""
+        return f"{self._server.url}/storm?monitor={self._server.monitor}"
+
+    def fill(self, _: Sequence[int]) -> None:
+        """Kill it: nothing can be saved."""
+        self._server.kill()
+
+    def top_up(self) -> None:
+        """It stays away by itself."""
+
+    def free(self, _: Sequence[int]) -> None:
+        """It is back, with all that it had."""
+        if not self._server.is_running:
+            self._server.start()
+
+    def close(self) -> None:
+        """Nothing there is needed any more."""
+        self._server.kill()

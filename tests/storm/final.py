@@ -6,7 +6,7 @@ from pathlib import Path
 
 from holdfast.core.records import decode_room, digest
 from holdfast.server.durability.saved_room import read_room
-from holdfast.stores import Entry, SqliteStore
+from holdfast.stores import Entry, open_store
 from tests.storm.audit import brief, room_of
 from tests.storm.game import Board, Storm
 from tests.storm.history import Line, Writer
@@ -33,13 +33,14 @@ def is_settled(entries: list[Entry]) -> bool:
     )
 
 
-async def write_final(file: Path, folder: Path) -> None:
-    """Read the store, and keep a copy of its file beside the histories."""
-    store = SqliteStore(file)
+async def write_final(url: str, folder: Path) -> None:
+    """Read the store, and keep a copy of its file beside the histories, if it has one."""
+    store = open_store(url)
     await store.open()
     entries = await store.list("")
     await store.close()
-    shutil.copy(file, folder / file.name)
+    if url.startswith("sqlite:"):
+        shutil.copy(url.removeprefix("sqlite:"), folder)
     Writer(folder / "final.jsonl").write(*final_lines(entries))
 
 

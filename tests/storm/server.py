@@ -11,7 +11,7 @@ from pathlib import Path
 import holdfast
 from holdfast import Effect, Server, Storage, WebSocket
 from holdfast.server.durability.recovery import Pace
-from holdfast.stores import SqliteStore
+from holdfast.stores import open_store
 from holdfast.testing import UNLIMITED
 from tests.storm.audit import AuditStore
 from tests.storm.game import Storm
@@ -44,7 +44,7 @@ def say(line: str) -> None:
     sys.stdout.flush()
 
 
-def main(store: Path, folder: Path, life: int, pace: Pace) -> None:
+def main(store: str, folder: Path, life: int, pace: Pace) -> None:
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s")
     end_with_parent()
     trail = Writer(folder / f"audit-{life}.jsonl")
@@ -52,7 +52,7 @@ def main(store: Path, folder: Path, life: int, pace: Pace) -> None:
         [Storm],
         listen=[WebSocket(port=0)],
         # Taken over: a zombie that is stopped does not let go of the file.
-        store=Storage(AuditStore(SqliteStore(store), trail, say=say), recovery=pace, takeover=True),
+        store=Storage(AuditStore(open_store(store), trail, say=say), recovery=pace, takeover=True),
         effects={"pay": Cashier(folder / "effects.jsonl").pay},
         limits=UNLIMITED,
     )
@@ -60,4 +60,4 @@ def main(store: Path, folder: Path, life: int, pace: Pace) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]), int(sys.argv[3]), "lazy" if sys.argv[4] == "lazy" else "eager")
+    main(sys.argv[1], Path(sys.argv[2]), int(sys.argv[3]), "lazy" if sys.argv[4] == "lazy" else "eager")

@@ -12,7 +12,8 @@ def summary(findings: Findings) -> str:
     counts = findings.counts
     lines = [
         f"done: {counts['kill']:,} kills ({counts['kill early']:,} while the server started), {counts['stop']:,} stops,"
-        f" {counts['zombie']:,} zombies ({counts['fenced']:,} rooms fenced), {counts['full']:,} full disks",
+        f" {counts['zombie']:,} zombies ({counts['fenced']:,} rooms fenced), {counts['full']:,} full disks or NATS"
+        " kills",
         f"checked: {counts['up']:,} messages up, {counts['down']:,} down, {counts['resumes']:,} resumes"
         f" ({counts['replayed']:,} messages replayed), {counts['rings']:,} timers,"
         f" {counts['effects']:,} effects ({counts['payments']:,} times carried out),"

@@ -4,9 +4,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
+from holdfast.testing.transport_checks import LIMITS
 from holdfast.transports import websocket
 from holdfast.transports.port import Subprotocol, Transport
-from tests.transports.harness import LIMITS
 
 # Whoever asks for no sub-protocol, in text and in binary.
 ANYTHING = Subprotocol("", text=None)
@@ -24,6 +24,9 @@ class Echo:
 
     def received(self, payload: bytes) -> None:
         self.transport.send(payload)
+
+    def received_datagram(self, payload: bytes) -> None:
+        self.transport.send_datagram(payload)
 
     def kept_busy(self) -> None:
         pass

@@ -1,40 +1,24 @@
 """Both ends of every adapter: listens, dials, and proves at the end that each link was lost exactly once."""
 
-import asyncio
 import itertools
 import logging
 import ssl
 from collections.abc import Callable, Sequence
 from functools import cache
 from types import ModuleType
-from typing import Any, Protocol
+from typing import Any
 
 import trustme
 from picows import WSError, WSListener, WSUpgradeRequest, WSUpgradeResponse, ws_connect
 
-from holdfast.transports import memory, tcp, websocket
+from holdfast.testing.transport_checks import Adapter, Ends
+from holdfast.transports import enet, memory, tcp, websocket
 from holdfast.transports.deflate import NAME
 from holdfast.transports.http_upgrade import EXTENSIONS_HEADER, PROTOCOL_HEADER, dial_error
-from holdfast.transports.port import NORMAL, Accept, Listener, Receiver, Subprotocol, Transport, TransportLimits
+from holdfast.transports.port import Accept, Listener, Receiver, Subprotocol, Transport, TransportLimits
 from holdfast.transports.proxies import TrustedProxies
 from holdfast.transports.websocket_link import DeflatedWebSocketTransport
-from tests.deadlines import DEADLINE_S
 from tests.transports.raw import RawPeer
-from tests.transports.recorder import Recorder
-
-BINARY = Subprotocol("test.v1.binary", text=False)
-TEXT = Subprotocol("test.v1.text", text=True)
-LIMITS = TransportLimits(
-    payload_bytes_max=100_000,
-    handshake_s=DEADLINE_S,
-    close_s=DEADLINE_S,
-    write_high_bytes=256 * 1024,
-    fragments_max=100,
-    proxy_header_bytes_max=536,
-    unopened_per_address_max=1000,
-    unopened_max=1000,
-)
-
 
 # picows reports what tests do to it.
 QUIET = logging.getLogger(f"{__name__}.picows")
@@ -46,18 +30,6 @@ def _certificates() -> tuple[trustme.CA, trustme.LeafCert]:
     """An authority for this run and its certificate for this machine: made up here, never written down."""
     authority = trustme.CA()
     return authority, authority.issue_cert("localhost", "127.0.0.1", "::1")
-
-
-class Adapter(Protocol):
-    """One way to listen and to dial."""
-
-    async def listen(
-        self, accept: Accept, subprotocols: Sequence[Subprotocol], limits: TransportLimits
-    ) -> Listener: ...
-
-    async def dial(
-        self, receiver: Receiver, listener: Listener, subprotocols: Sequence[Subprotocol], limits: TransportLimits
-    ) -> Transport: ...
 
 
 def server_context() -> ssl.SSLContext:
@@ -102,6 +74,23 @@ class SocketAdapter:
         return transport
 
 
+class EnetAdapter:
+    """ENet on the loopback interface."""
+
+    def __init__(self, host: str = "127.0.0.1") -> None:
+        self._host = host
+
+    async def listen(self, accept: Accept, subprotocols: Sequence[Subprotocol], limits: TransportLimits) -> Listener:
+        return await enet.listen(accept, host=self._host, port=0, subprotocols=subprotocols, limits=limits)
+
+    async def dial(
+        self, receiver: Receiver, listener: Listener, subprotocols: Sequence[Subprotocol], limits: TransportLimits
+    ) -> Transport:
+        host, port = listener.addresses[0]
+        url = f"enet://{f'[{host}]' if ':' in host else host}:{port}"
+        return await enet.dial(receiver, url, subprotocols=subprotocols, limits=limits)
+
+
 class MemoryAdapter:
     """A network of its own."""
 
@@ -118,12 +107,19 @@ class MemoryAdapter:
         return await self.network.dial(receiver, listener.addresses[0][0], subprotocols=subprotocols, limits=limits)
 
 
+class DatagramNetwork(memory.MemoryNetwork):
+    """A network that also carries datagrams."""
+
+    carries_datagrams = True
+
+
 class Warming:
     """Says something at once and hides what it hears first, so that what follows is compressed."""
 
     def __init__(self, receiver: Receiver) -> None:
         self._receiver = receiver
         self._is_warm = False
+        self.received_datagram = receiver.received_datagram
         self.kept_busy = receiver.kept_busy
         self.congested = receiver.congested
         self.drained = receiver.drained
@@ -188,48 +184,20 @@ ADAPTERS: dict[str, Callable[[], Adapter]] = {
     ),
     "tcp": lambda: SocketAdapter(tcp, "tcp"),
     "tcp-tls": lambda: SocketAdapter(tcp, "tcps", tls=True),
+    "enet": EnetAdapter,
+    "enet-ipv6": lambda: EnetAdapter("::1"),
     "memory": MemoryAdapter,
+    "memory-datagrams": lambda: MemoryAdapter(DatagramNetwork()),
     "websocket-browser": BrowserAdapter,
 }
 
 
-class Harness:
-    """One listener, its accepted ends and the ends that dialed it."""
+class Harness(Ends):
+    """Both ends of a link, and peers that say nothing by themselves."""
 
     def __init__(self, adapter: Adapter) -> None:
-        self.adapter = adapter
-        self.accepted: list[Recorder] = []
-        self.dialed: list[Recorder] = []
-        self.make: Callable[[], Recorder] = Recorder
-        self._listeners: list[Listener] = []
+        super().__init__(adapter)
         self._raw_peers: list[RawPeer] = []
-        self._has_accepted = asyncio.Event()
-
-    async def listen(
-        self, *, subprotocols: Sequence[Subprotocol] = (BINARY,), limits: TransportLimits = LIMITS
-    ) -> Listener:
-        listener = await self.adapter.listen(self._accept, subprotocols, limits)
-        self._listeners.append(listener)
-        return listener
-
-    def _accept(self) -> Recorder:
-        recorder = self.make()
-        self.accepted.append(recorder)
-        self._has_accepted.set()
-        return recorder
-
-    async def dial(
-        self,
-        listener: Listener,
-        *,
-        subprotocols: Sequence[Subprotocol] = (BINARY,),
-        limits: TransportLimits = LIMITS,
-        recorder: Recorder | None = None,
-    ) -> Recorder:
-        recorder = recorder or Recorder()
-        self.dialed.append(recorder)
-        await self.adapter.dial(recorder, listener, subprotocols, limits)
-        return recorder
 
     @property
     def port(self) -> int:
@@ -242,44 +210,7 @@ class Harness:
         self._raw_peers.append(peer)
         return peer
 
-    async def accept(self, count: int = 1) -> Recorder:
-        """The end that was accepted last, once there are so many and it is open."""
-        async with asyncio.timeout(DEADLINE_S):
-            while len(self.accepted) < count:
-                self._has_accepted.clear()
-                await self._has_accepted.wait()
-        recorder = self.accepted[count - 1]
-        await recorder.opening()
-        return recorder
-
-    async def pair(
-        self, *, subprotocol: Subprotocol = BINARY, limits: TransportLimits = LIMITS
-    ) -> tuple[Recorder, Recorder]:
-        """A link: the end that dialed, and the one that was accepted."""
-        listener = await self.listen(subprotocols=[subprotocol], limits=limits)
-        dialed = await self.dial(listener, subprotocols=[subprotocol], limits=limits)
-        return dialed, await self.accept()
-
-    async def fence(self) -> None:
-        """A link of its own, from dial to loss: what was about to happen on the others has happened."""
-        there, back = Recorder(), Recorder()
-        listener = await self.adapter.listen(lambda: back, [BINARY], LIMITS)
-        await self.adapter.dial(there, listener, [BINARY], LIMITS)
-        there.link.send(b"there")
-        await back.payload()
-        back.link.close(NORMAL, "back")
-        assert await there.loss() == await back.loss() == (NORMAL, "back")
-        await listener.close()
-
     async def finish(self) -> None:
-        """End what is open; every link that was opened must be lost, and no contract broken on the way."""
-        for listener in self._listeners:
-            await listener.close()
         for peer in self._raw_peers:
             peer.abandon()
-        opened = [recorder for recorder in self.accepted + self.dialed if recorder.transport is not None]
-        for recorder in opened:
-            recorder.link.abort()
-        for recorder in opened:
-            await recorder.loss()
-        assert [violation for recorder in opened for violation in recorder.violations] == []
+        await super().finish()

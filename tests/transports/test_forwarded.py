@@ -9,12 +9,11 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import ConnectionClosed
 from websockets.typing import Subprotocol
 
+from holdfast.testing.transport_checks import BINARY, LIMITS, LinkRecorder
 from holdfast.transports import websocket
 from holdfast.transports.port import BROKEN
 from holdfast.transports.proxies import Address, ConflictingHeaders, TrustedProxies
 from tests.cases import every_case
-from tests.transports.harness import BINARY, LIMITS
-from tests.transports.recorder import Recorder
 
 PROXY = ("10.0.0.1", 40_000)
 PROXIES = TrustedProxies(["10.0.0.0/8", "192.0.2.1", "fd00::/8"])
@@ -148,7 +147,7 @@ def test_one_name_that_should_be_a_list_is_refused() -> None:
 async def test_the_peer_of_a_link_is_the_client_that_a_trusted_proxy_names(
     proxies: list[str] | None, peer: str
 ) -> None:
-    recorder = Recorder()
+    recorder = LinkRecorder()
     listener = await websocket.listen(
         lambda: recorder,
         host="127.0.0.1",
@@ -166,10 +165,10 @@ async def test_the_peer_of_a_link_is_the_client_that_a_trusted_proxy_names(
 
 
 async def test_a_request_whose_headers_contradict_each_other_opens_no_link() -> None:
-    accepted: list[Recorder] = []
+    accepted: list[LinkRecorder] = []
 
-    def accept() -> Recorder:
-        accepted.append(Recorder())
+    def accept() -> LinkRecorder:
+        accepted.append(LinkRecorder())
         return accepted[-1]
 
     listener = await websocket.listen(

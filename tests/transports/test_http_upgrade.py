@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.testing.transport_checks import BINARY, LIMITS, LinkRecorder
 from holdfast.transports import tcp, websocket
 from holdfast.transports.http_upgrade import BadHead, parse_head
 from tests.fuzz.targets import Doors
-from tests.transports.harness import BINARY, LIMITS, Harness, SocketAdapter
+from tests.transports.harness import Harness, SocketAdapter
 from tests.transports.raw import RawPeer
-from tests.transports.recorder import Recorder
 from tests.transports.upgrades import upgrade
 
 UPGRADE = upgrade()
@@ -133,7 +133,7 @@ async def test_a_request_without_a_host_is_refused(harness: Harness) -> None:
 )
 async def test_a_browser_at_the_websocket_port_is_told_where_the_pages_are(said: bytes) -> None:
     listener = await websocket.listen(
-        Recorder,
+        LinkRecorder,
         host="127.0.0.1",
         port=0,
         subprotocols=[BINARY],
@@ -202,7 +202,7 @@ async def test_an_empty_line_may_come_before_a_request_also_in_pieces(harness: H
 @pytest.mark.parametrize("start", ["GET / HTTP/1.1", "POST /v1/rooms HTTP/1.1", "OPTIONS * HTTP/1.1"])
 async def test_a_browser_at_the_tcp_port_is_told_where_the_pages_are(start: str) -> None:
     listener = await tcp.listen(
-        Recorder,
+        LinkRecorder,
         host="127.0.0.1",
         port=0,
         subprotocols=[BINARY],

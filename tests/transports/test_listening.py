@@ -12,14 +12,14 @@ from typing import Any
 import pytest
 
 from holdfast.core.limits import Limits
+from holdfast.testing.transport_checks import BINARY, LIMITS, LinkRecorder
 from holdfast.transports import tcp, websocket
 from holdfast.transports.listening import PendingConnection, PendingConnections
 from holdfast.transports.port import Listener, TransportLimits
 from holdfast.transports.proxies import TrustedProxies
 from tests.deadlines import DEADLINE_S
-from tests.transports.harness import BINARY, LIMITS, server_context
+from tests.transports.harness import server_context
 from tests.transports.raw import RawPeer, tcp_frame
-from tests.transports.recorder import Recorder
 
 FEW = replace(LIMITS, unopened_per_address_max=3, unopened_max=5)
 HEADER = b"PROXY TCP4 203.0.113.7 192.0.2.1 51234 443\r\n"
@@ -47,7 +47,7 @@ class Street:
         self.host = host
         self.refused: list[tuple[str, str]] = []
         self.pending_connections = PendingConnections(limits, lambda limit, host: self.refused.append((limit, host)))
-        self.links: list[Recorder] = []
+        self.links: list[LinkRecorder] = []
         self._peers: list[RawPeer] = []
         self._listener: Listener | None = None
 
@@ -62,8 +62,8 @@ class Street:
             **options,
         )
 
-    def _accept(self) -> Recorder:
-        self.links.append(Recorder())
+    def _accept(self) -> LinkRecorder:
+        self.links.append(LinkRecorder())
         return self.links[-1]
 
     @property
@@ -263,7 +263,8 @@ class Weighing(PendingConnections):
         super().__init__(limits)
         self.buffers: list[int] = []
 
-    def came(self, sock: socket.socket, host: str) -> PendingConnection | None:
+    def came(self, sock: socket.socket | None, host: str) -> PendingConnection | None:
+        assert sock is not None
         self.buffers.append(sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF))
         return super().came(sock, host)
 

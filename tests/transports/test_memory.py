@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
+from holdfast.testing.transport_checks import BINARY, LIMITS, LinkRecorder
 from holdfast.transports.memory import MemoryNetwork, MemoryTransport, Wire
 from holdfast.transports.port import NORMAL, VANISHED
-from tests.transports.harness import BINARY, LIMITS, Harness, MemoryAdapter
-from tests.transports.recorder import Recorder
+from tests.transports.harness import Harness, MemoryAdapter
 
 SLOW = 4008
 
@@ -63,7 +63,7 @@ def play(story: Story, network: MemoryNetwork | None = None) -> None:
         runner.run(run())
 
 
-def ends(harness: Harness) -> tuple[Recorder, Recorder]:
+def ends(harness: Harness) -> tuple[LinkRecorder, LinkRecorder]:
     return harness.dialed[0], harness.accepted[0]
 
 
@@ -213,10 +213,10 @@ def test_an_answer_that_is_late_but_in_time_ends_the_close_in_order() -> None:
 
 async def test_an_address_belongs_to_one_listener_at_a_time() -> None:
     network = MemoryNetwork()
-    first = await network.listen(Recorder, "arena", subprotocols=[BINARY], limits=LIMITS)
+    first = await network.listen(LinkRecorder, "arena", subprotocols=[BINARY], limits=LIMITS)
 
     with pytest.raises(OSError, match="arena"):
-        await network.listen(Recorder, "arena", subprotocols=[BINARY], limits=LIMITS)
+        await network.listen(LinkRecorder, "arena", subprotocols=[BINARY], limits=LIMITS)
 
     await first.close()
-    await network.listen(Recorder, "arena", subprotocols=[BINARY], limits=LIMITS)
+    await network.listen(LinkRecorder, "arena", subprotocols=[BINARY], limits=LIMITS)

@@ -7,11 +7,10 @@ from websockets.asyncio.client import connect
 from websockets.exceptions import InvalidStatus
 from websockets.typing import Origin, Subprotocol
 
+from holdfast.testing.transport_checks import BINARY, LIMITS, LinkRecorder
 from holdfast.transports import websocket
 from holdfast.transports.http_upgrade import Origins
 from tests.cases import every_case
-from tests.transports.harness import BINARY, LIMITS
-from tests.transports.recorder import Recorder
 
 SITES = ["https://game.example", "https://*.play.example", "http://localhost:5173", "https://[2001:db8::7]:8443"]
 
@@ -118,7 +117,7 @@ def test_one_name_that_should_be_a_list_is_refused() -> None:
 @pytest.fixture
 async def url() -> AsyncIterator[str]:
     listener = await websocket.listen(
-        Recorder, host="127.0.0.1", port=0, subprotocols=[BINARY], limits=LIMITS, origins=Origins(SITES)
+        LinkRecorder, host="127.0.0.1", port=0, subprotocols=[BINARY], limits=LIMITS, origins=Origins(SITES)
     )
     yield f"ws://127.0.0.1:{listener.addresses[0][1]}"
     await listener.close()

@@ -10,12 +10,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from holdfast.testing.transport_checks import BINARY, LIMITS
 from holdfast.transports import tcp, websocket
 from holdfast.transports.port import Accept, Listener, Subprotocol, TransportLimits
 from holdfast.transports.proxies import Address, BadHeader, TrustedProxies, read_header
 from tests.cases import every_case
 from tests.transports import raw
-from tests.transports.harness import BINARY, LIMITS, Harness, SocketAdapter, client_context, server_context
+from tests.transports.harness import Harness, SocketAdapter, client_context, server_context
 from tests.transports.raw import RawPeer, tcp_frame, websocket_frame
 
 V2 = b"\r\n\r\n\x00\r\nQUIT\n"

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 import pytest
 
+from holdfast.testing.transport_checks import BINARY, LIMITS, TEXT, LinkRecorder
 from holdfast.transports import tcp
 from holdfast.transports.port import (
     BROKEN,
@@ -20,9 +21,8 @@ from holdfast.transports.port import (
     DialError,
     Listener,
 )
-from tests.transports.harness import BINARY, LIMITS, TEXT, Harness, SocketAdapter, client_context
+from tests.transports.harness import Harness, SocketAdapter, client_context
 from tests.transports.raw import RawPeer, close_body, raw_server, tcp_frame
-from tests.transports.recorder import Recorder
 
 IMPATIENT = replace(LIMITS, handshake_s=0.2, close_s=0.2)
 PREFACE = tcp_frame(BINARY.name.encode())
@@ -35,7 +35,7 @@ async def harness() -> AsyncIterator[Harness]:
     await harness.finish()
 
 
-async def raw_link(harness: Harness, listener: Listener) -> tuple[RawPeer, Recorder]:
+async def raw_link(harness: Harness, listener: Listener) -> tuple[RawPeer, LinkRecorder]:
     peer = await harness.raw(listener)
     peer.write(PREFACE)
     assert await peer.read_tcp_frame() == (False, BINARY.name.encode())
@@ -344,7 +344,7 @@ async def test_a_server_that_refuses_for_good_is_told_from_one_that_may_recover(
     answer: bytes,
     retry: bool,
 ) -> None:
-    recorder = Recorder()
+    recorder = LinkRecorder()
 
     async with raw_server(answer) as port:
         with pytest.raises(DialError) as failure:
@@ -357,13 +357,13 @@ async def test_a_server_that_refuses_for_good_is_told_from_one_that_may_recover(
 async def test_a_server_that_never_answers_is_worth_another_try() -> None:
     async with raw_server(b"", hangs_up=False) as port:
         with pytest.raises(DialError, match="in time") as failure:
-            await tcp.dial(Recorder(), f"tcp://127.0.0.1:{port}", subprotocols=[BINARY], limits=IMPATIENT)
+            await tcp.dial(LinkRecorder(), f"tcp://127.0.0.1:{port}", subprotocols=[BINARY], limits=IMPATIENT)
 
     assert failure.value.retry
 
 
 async def test_the_first_payload_may_come_with_the_answer() -> None:
-    recorder = Recorder()
+    recorder = LinkRecorder()
 
     async with raw_server(PREFACE + tcp_frame(b"x" * 1000), hangs_up=False) as port:
         await tcp.dial(recorder, f"tcp://127.0.0.1:{port}", subprotocols=[BINARY], limits=LIMITS)
@@ -377,15 +377,17 @@ async def test_the_first_payload_may_come_with_the_answer() -> None:
 )
 async def test_an_address_that_is_none_is_not_tried_again(url: str) -> None:
     with pytest.raises(DialError) as failure:
-        await tcp.dial(Recorder(), url, subprotocols=[BINARY], limits=LIMITS)
+        await tcp.dial(LinkRecorder(), url, subprotocols=[BINARY], limits=LIMITS)
 
     assert not failure.value.retry
 
 
 async def test_a_server_with_a_certificate_that_nobody_vouches_for_is_not_spoken_to() -> None:
-    listener = await SocketAdapter(tcp, "tcps", tls=True).listen(Recorder, [BINARY], LIMITS)
+    listener = await SocketAdapter(tcp, "tcps", tls=True).listen(LinkRecorder, [BINARY], LIMITS)
 
     with pytest.raises(DialError, match="certificate"):
-        await tcp.dial(Recorder(), f"tcps://127.0.0.1:{listener.addresses[0][1]}", subprotocols=[BINARY], limits=LIMITS)
+        await tcp.dial(
+            LinkRecorder(), f"tcps://127.0.0.1:{listener.addresses[0][1]}", subprotocols=[BINARY], limits=LIMITS
+        )
 
     await listener.close()

@@ -8,10 +8,11 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 from websockets.typing import Subprotocol
 
+from holdfast.testing.transport_checks import BINARY
 from holdfast.transports import websocket
 from holdfast.transports.port import BROKEN, NO_STATUS, NORMAL, VANISHED, Listener
 from tests.transports import raw
-from tests.transports.harness import BINARY, Harness, SocketAdapter, client_context
+from tests.transports.harness import Harness, SocketAdapter, client_context
 from tests.transports.raw import RawPeer, close_body, websocket_frame
 from tests.transports.upgrades import IMPATIENT, raw_link, upgrade
 

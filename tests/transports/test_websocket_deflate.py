@@ -11,13 +11,13 @@ from websockets.extensions import ClientExtensionFactory
 from websockets.extensions.permessage_deflate import ClientPerMessageDeflateFactory
 from websockets.typing import Subprotocol as Offer
 
+from holdfast.testing.transport_checks import BINARY, LIMITS, TEXT, LinkRecorder
 from holdfast.transports import websocket
 from holdfast.transports.deflate import deflated
 from holdfast.transports.port import BROKEN, NORMAL, NOT_TEXT, POLICY, TOO_BIG, Listener, Subprotocol
 from tests.transports import raw
-from tests.transports.harness import BINARY, LIMITS, TEXT, Harness, SocketAdapter
+from tests.transports.harness import Harness, SocketAdapter
 from tests.transports.raw import RawPeer, close_body, fragment, websocket_frame
-from tests.transports.recorder import Recorder
 
 IMPATIENT = replace(LIMITS, close_s=0.2)
 REQUEST = (
@@ -41,7 +41,7 @@ async def harness() -> AsyncIterator[Harness]:
 
 async def raw_link(
     harness: Harness, listener: Listener, subprotocol: Subprotocol = BINARY, offer: str = "permessage-deflate"
-) -> tuple[RawPeer, Recorder]:
+) -> tuple[RawPeer, LinkRecorder]:
     """A link to a peer that has compression if it offers it."""
     peer = await harness.raw(listener)
     peer.write(REQUEST.format(subprotocol=subprotocol.name, offer=offer).encode())
@@ -218,7 +218,7 @@ async def test_a_message_that_is_not_allowed_closes_the_link_and_nothing_of_it_i
 
 
 async def test_behind_a_close_nothing_is_inflated(harness: Harness) -> None:
-    class Overfed(Recorder):
+    class Overfed(LinkRecorder):
         def received(self, payload: bytes) -> None:
             super().received(payload)
             self.link.close(POLICY, "enough")
@@ -238,7 +238,7 @@ async def test_behind_a_close_nothing_is_inflated(harness: Harness) -> None:
 # Another implementation
 
 
-class Echo(Recorder):
+class Echo(LinkRecorder):
     def received(self, payload: bytes) -> None:
         super().received(payload)
         self.link.send(payload)

@@ -10,12 +10,12 @@ from websockets.asyncio.server import ServerConnection, serve
 from websockets.http11 import Request
 from websockets.typing import Subprotocol
 
+from holdfast.testing.transport_checks import BINARY, LIMITS, LinkRecorder
 from holdfast.transports import websocket
 from holdfast.transports.port import NORMAL, TOO_BIG, DialError
 from tests.deadlines import DEADLINE_S
-from tests.transports.harness import BINARY, LIMITS, SocketAdapter
+from tests.transports.harness import SocketAdapter
 from tests.transports.raw import raw_server
-from tests.transports.recorder import Recorder
 
 Handler = Callable[[ServerConnection], Awaitable[None]]
 Hold = Callable[[ServerConnection, Request], Awaitable[None]]
@@ -32,8 +32,8 @@ async def foreign_server(
         yield f"ws://127.0.0.1:{next(iter(server.sockets)).getsockname()[1]}/play?map=1"
 
 
-async def dial(url: str, *, handshake_s: float = LIMITS.handshake_s) -> Recorder:
-    recorder = Recorder()
+async def dial(url: str, *, handshake_s: float = LIMITS.handshake_s) -> LinkRecorder:
+    recorder = LinkRecorder()
     await websocket.dial(recorder, url, subprotocols=[BINARY], limits=replace(LIMITS, handshake_s=handshake_s))
     return recorder
 
@@ -81,7 +81,7 @@ async def test_an_address_that_is_none_is_not_tried_again(url: str) -> None:
 
 
 async def test_a_server_with_a_certificate_that_nobody_vouches_for_is_not_spoken_to() -> None:
-    listener = await SocketAdapter(websocket, "wss", tls=True).listen(Recorder, [BINARY], LIMITS)
+    listener = await SocketAdapter(websocket, "wss", tls=True).listen(LinkRecorder, [BINARY], LIMITS)
 
     with pytest.raises(DialError, match="certificate"):
         await dial(f"wss://127.0.0.1:{listener.addresses[0][1]}")
@@ -109,7 +109,7 @@ async def test_an_answer_that_comes_after_the_dial_was_cancelled_opens_nothing()
         await server.wait_closed()
         is_over.set()
 
-    recorder = Recorder()
+    recorder = LinkRecorder()
     async with foreign_server(handle, process_request=hold) as url:
         dialing = asyncio.create_task(websocket.dial(recorder, url, subprotocols=[BINARY], limits=LIMITS))
         await is_asked.wait()

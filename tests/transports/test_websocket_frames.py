@@ -2,9 +2,10 @@
 
 import pytest
 
+from holdfast.testing.transport_checks import BINARY, LIMITS, TEXT
 from holdfast.transports.port import BROKEN, NORMAL, NOT_TEXT, TOO_BIG, UNSUPPORTED, Subprotocol
 from tests.transports import raw
-from tests.transports.harness import BINARY, LIMITS, TEXT, Harness
+from tests.transports.harness import Harness
 from tests.transports.raw import close_body, fragment, websocket_frame
 from tests.transports.upgrades import IMPATIENT, REQUEST, raw_link, upgrade
 

@@ -5,10 +5,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from holdfast.testing.transport_checks import BINARY, TEXT
 from holdfast.transports import websocket
 from holdfast.transports.port import Subprotocol
 from tests.transports import raw
-from tests.transports.harness import BINARY, TEXT, Harness, SocketAdapter
+from tests.transports.harness import Harness, SocketAdapter
 from tests.transports.raw import websocket_frame
 from tests.transports.upgrades import IMPATIENT, REQUEST, raw_link, upgrade
 

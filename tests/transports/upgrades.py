@@ -2,10 +2,10 @@
 
 from dataclasses import replace
 
+from holdfast.testing.transport_checks import BINARY, LIMITS, LinkRecorder
 from holdfast.transports.port import Listener, Subprotocol
-from tests.transports.harness import BINARY, LIMITS, Harness
+from tests.transports.harness import Harness
 from tests.transports.raw import RawPeer
-from tests.transports.recorder import Recorder
 
 IMPATIENT = replace(LIMITS, handshake_s=0.2, close_s=0.2)
 
@@ -20,7 +20,9 @@ def upgrade(subprotocol: Subprotocol = BINARY) -> bytes:
     return REQUEST.format(connection="Upgrade", protocols=f"Sec-WebSocket-Protocol: {subprotocol.name}\r\n").encode()
 
 
-async def raw_link(harness: Harness, listener: Listener, subprotocol: Subprotocol = BINARY) -> tuple[RawPeer, Recorder]:
+async def raw_link(
+    harness: Harness, listener: Listener, subprotocol: Subprotocol = BINARY
+) -> tuple[RawPeer, LinkRecorder]:
     peer = await harness.raw(listener)
     peer.write(upgrade(subprotocol))
     assert (await peer.read_head()).startswith(b"HTTP/1.1 101 ")

@@ -32,15 +32,19 @@ class Game:
 
 def load(target: str, *, full_traceback: bool = False) -> Game:
     """Run a game's file (`game.py`) or module (`games.arena`); an error in it is a `ClickException`."""
+    return _game(target, load_module(target, full_traceback=full_traceback))
+
+
+def load_module(target: str, *, full_traceback: bool = False) -> ModuleType:
+    """Run a file or module of the user's own; an error in it is a `ClickException`."""
     try:
         is_file = target.endswith(".py") or "/" in target or "\\" in target or Path(target).exists()
-        module = _load_file(Path(target)) if is_file else _load_module(target)
+        return _load_file(Path(target)) if is_file else _load_module(target)
     except click.ClickException:
         raise
     except Exception as error:  # noqa: BLE001 - the author is shown whatever the game's code raises
         click.echo(_traceback(error, full=full_traceback), err=True, nl=False)
         raise click.ClickException(f"{target} could not be loaded; see above.") from None
-    return _game(target, module)
 
 
 def _load_file(path: Path) -> ModuleType:

@@ -9,6 +9,7 @@ import holdfast
 # The module of each command, imported only when the command is run or listed in the help.
 _COMMANDS = {
     "serve": "holdfast.cli.serve",
+    "bench": "holdfast.cli.bench.command",
     "demo": "holdfast.cli.demo.command",
     "key": "holdfast.cli.options",
     "rooms": "holdfast.cli.rooms",

@@ -31,7 +31,7 @@ def _name(_context: click.Context, _parameter: click.Parameter, name: str) -> st
     help="The folder to write to; by default NAME, in the current folder.",
 )
 def new(name: str, folder: Path | None) -> None:
-    """Write a small game that runs: a server, a web page and a test.
+    """Write a small game that runs: a server, a web page, a test and a bot.
 
     NAME is the name of the game. Nothing is overwritten: the folder must be new or empty.
     """
@@ -69,6 +69,7 @@ def _next_steps(name: str, folder: Path) -> str:
         f"  holdfast serve game.py --web web --store sqlite:{name}.db --reload",
         "",
         "Test it with dropped connections and crashes: pytest",
+        "Load it with players: holdfast bench game.py --bot bot.py",
     ]
     if not CLIENT_FILE.is_file():
         steps += [

@@ -12,7 +12,7 @@ from typing import Any, NoReturn, get_args
 
 import click
 
-from holdfast import Tcp, Tls, WebSocket
+from holdfast import Enet, Tcp, Tls, WebSocket
 from holdfast.core.limits import REMOVED, RENAMED, Limits, RoleLimits
 from holdfast.core.tokens import TOKEN_BYTES
 from holdfast.http.api import ApiKey, Scope
@@ -24,10 +24,10 @@ Command = Callable[..., None]
 Option = Callable[[Any], Any]
 
 
-def port_option(name: str, default: int, about: str) -> Option:
+def port_option(name: str, default: int | None, about: str) -> Option:
     """An option for a port to listen on."""
     kind = click.IntRange(0, 65_535)
-    return click.option(name, type=kind, default=default, show_default=True, metavar="PORT", help=about)
+    return click.option(name, type=kind, default=default, show_default=default is not None, metavar="PORT", help=about)
 
 
 def address_option(name: str, default: str, about: str) -> Option:
@@ -71,6 +71,7 @@ class ListenOptions:
     host: str
     port: int
     tcp_port: int
+    enet_port: int | None
     compression: bool
     tls_cert: Path | None
     tls_key: Path | None
@@ -90,7 +91,10 @@ class ListenOptions:
             "insecure": self.insecure,
         }
         websocket = WebSocket(port=self.port, origins=self.origin, compression=self.compression, **shared)
-        return [websocket, Tcp(port=self.tcp_port, **shared)]
+        ports: list[Listen] = [websocket, Tcp(port=self.tcp_port, **shared)]
+        if self.enet_port is not None:
+            ports.append(Enet(host=self.host, port=self.enet_port, insecure=self.insecure))
+        return ports
 
     @cached_property
     def tls(self) -> Tls | None:
@@ -109,6 +113,11 @@ _LISTEN = (
     address_option("--host", "127.0.0.1", "The address to listen on; 0.0.0.0 means all interfaces."),
     port_option("--port", 7777, "The WebSocket port; 0 picks a free one."),
     port_option("--tcp-port", 7779, "The TCP port; 0 picks a free one."),
+    port_option(
+        *("--enet-port", None),
+        "Listen for ENet over UDP, too: 7780 is usual, 0 picks a free port. It is not encrypted: on a public address it"
+        " needs --insecure.",
+    ),
     flag_option(
         "--compression", "Compress WebSocket connections to clients that offer permessage-deflate, as browsers do."
     ),

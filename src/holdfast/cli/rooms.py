@@ -28,7 +28,8 @@ from holdfast.core.room_file import (
     to_text,
 )
 from holdfast.schemas.room import RoomFile
-from holdfast.stores import open_store
+from holdfast.stores import NatsStore, open_store
+from holdfast.stores.opening import is_on_nats, shown_store
 from holdfast.stores.port import (
     ABSENT,
     Claim,
@@ -121,14 +122,20 @@ async def _opened(url: str, claim: Claim = "shared", *, must_exist: bool = True)
     if must_exist and scheme == "sqlite" and path and not Path(path).exists():  # noqa: ASYNC240 - once, before anything
         raise click.ClickException(f"There is no store {path}.")
     try:
-        store = open_store(url)
+        store = NatsStore(url, must_exist=must_exist) if is_on_nats(url) else open_store(url)
+    except ValueError as error:
+        raise click.ClickException(f"{error}.") from None
+    place = shown_store(url)
+    try:
         await store.open(claim)
     except ValueError as error:
         raise click.ClickException(f"{error}.") from None
     except Held as error:
-        raise click.ClickException(f"{error.holder} runs a server with {path}: {_HOW_TO_CHANGE}") from None
+        raise click.ClickException(
+            f"{error.holder} runs a server with {place.removeprefix('sqlite:')}: {_HOW_TO_CHANGE}"
+        ) from None
     except StoreError as error:
-        raise store_failed(url, error) from None
+        raise store_failed(place, error) from None
     try:
         yield store
     except RevisionConflict:
@@ -141,7 +148,7 @@ async def _opened(url: str, claim: Claim = "shared", *, must_exist: bool = True)
             f"{error}. The change may or may not be saved: check with `holdfast rooms list`."
         ) from None
     except StoreError as error:
-        raise store_failed(url, error) from None
+        raise store_failed(place, error) from None
     finally:
         await store.close()
 
@@ -149,28 +156,29 @@ async def _opened(url: str, claim: Claim = "shared", *, must_exist: bool = True)
 async def _all_rooms(store: Store) -> list[StoredRoom]:
     """Every room, ordered by id."""
     found: dict[str, list[Entry]] = {}
-    for entry in await store.list(room_key("")):
+    for entry in await store.list("room"):
         found.setdefault(entry.key.split("/")[1], []).append(entry)
     return [StoredRoom(room_id, entries) for room_id, entries in found.items()]
 
 
 async def _find_room(store: Store, room_id: str) -> StoredRoom | None:
-    key = room_key(room_id)
-    entries = [entry for entry in await store.list(key) if entry.key == key or entry.key.startswith(f"{key}/")]
+    entries = await store.list(room_key(room_id)) if _ID.fullmatch(room_id) else []
     return StoredRoom(room_id, entries) if entries else None
 
 
 async def _get_room(store: Store, room_id: str, url: str) -> StoredRoom:
     room = await _find_room(store, room_id)
     if room is None:
-        raise click.ClickException(f"There is no room {room_id} in {url}; see `holdfast rooms list {url}`.")
+        raise click.ClickException(
+            f"There is no room {room_id} in {shown_store(url)}; see `holdfast rooms list {shown_store(url)}`."
+        )
     return room
 
 
 async def _revisions(store: Store, room: StoredRoom) -> dict[str, int]:
     """The keys and revisions of a room and of the sessions with a seat in it, which cannot outlive it."""
     known = {entry.key: entry.revision for entry in room.entries}
-    for entry in await store.list("session/"):
+    for entry in await store.list("session"):
         try:
             if decode_session(entry.value).room == room.id:
                 known[entry.key] = entry.revision
@@ -284,7 +292,7 @@ async def _export_all(url: str, folder: Path) -> None:
 async def _write(store: Store, room: StoredRoom, output: Path | None) -> None:
     """Write a room to a file, or print it; raises `Unreadable`."""
     text = to_text(room.file())
-    pending = len(await store.list(f"effect/{room.id}/"))
+    pending = len(await store.list(f"effect/{room.id}"))
     if pending:
         effects = counted(pending, "pending effect")
         click.echo(f"Note: the file does not contain {effects} of room {room.id}.", err=True)
@@ -344,7 +352,8 @@ async def _import(url: str, file: RoomFile, room_id: str, *, replace: bool) -> N
         former = await _find_room(store, room_id)
         if former is not None and not replace:
             raise click.ClickException(
-                f"{url} has a room {room_id} already: replace it with --replace, or choose another id with --id."
+                f"{shown_store(url)} has a room {room_id} already: replace it with --replace, or choose another id with"
+                " --id."
             )
         entries = room_entries(file, room_key(room_id), former.past() if former is not None else None)
         known = await _revisions(store, former) if former is not None else {}

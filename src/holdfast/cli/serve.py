@@ -42,6 +42,7 @@ from holdfast.http.api import DEFAULT_HOST, DEFAULT_PORT
 from holdfast.http.static import PLAY
 from holdfast.schemas.events import NodeDraining
 from holdfast.server.durability.recovery import Pace
+from holdfast.stores.opening import shown_store
 from holdfast.stores.port import StoreError
 from holdfast.transports.links import peer_name
 from holdfast.transports.listeners import Exposed
@@ -90,7 +91,8 @@ class StoreInfo:
 @click.option(
     "--store",
     metavar="URL",
-    help="Where durable rooms are saved, as in sqlite:game.db; the file is created if it does not exist.",
+    help="Where durable rooms are saved, as in sqlite:game.db; the file is created if it does not exist. Or the address"
+    " of a NATS server with JetStream, as in nats://127.0.0.1:4222.",
 )
 @click.option(
     "--recovery",
@@ -155,6 +157,8 @@ def serve(  # noqa: PLR0913 - one parameter for each option
     """
     if reload:
         game_ports = {"--port": (listening.host, listening.port), "--tcp-port": (listening.host, listening.tcp_port)}
+        if listening.enet_port is not None:
+            game_ports["--enet-port"] = (listening.host, listening.enet_port)
         context.exit(supervise(game, game_ports | {"--http-port": (http_host, http_port)}))
     parent = None if supervised is None else Supervised(supervised)
     if parent is not None:
@@ -227,14 +231,14 @@ def _run(server: Server, game: Game, store_info: StoreInfo) -> None:
 def _start_failed(error: OSError | ValueError | StoreError, game: Game, store_info: StoreInfo) -> click.ClickException:
     """What went wrong, and what to do about it."""
     if isinstance(error, StoreError):
-        return store_failed(store_info.store or f"of {game.name}", error)
+        return store_failed(shown_store(store_info.store) or f"of {game.name}", error)
     if not isinstance(error, OSError):
         return click.ClickException(f"{game.name}: {error}")
     found = re.search(r"\('(?P<host>[^']*)', (?P<port>\d+)", str(error))
     if found is None or error.errno is None:
         return click.ClickException(f"Cannot listen: {error.strerror}. Is --host an address of this machine?")
     address = f"{found['host']}:{found['port']}"
-    where = "with --port, --tcp-port or --http-port" if game.server is None else f"in {game.name}"
+    where = "with --port, --tcp-port, --enet-port or --http-port" if game.server is None else f"in {game.name}"
     match error.errno:
         case errno.EADDRINUSE:
             words = f"{address} is in use, perhaps by another server: stop it, or choose another port {where}."
@@ -298,15 +302,14 @@ def _listening(server: Server) -> Iterator[Fact]:
     yield from server.urls.items()
     for tls in listeners.certificates:
         yield "tls", f"{tls.certificate}, read again when it changes"
-    if any(each.insecure and each.is_readable for each in listeners.listen):
+    if listeners.is_insecure:
         yield "", "insecure: unencrypted traffic can be read and changed on its way"
     if listeners.origins:
         yield "origins", ", ".join(listeners.origins)
     elif any(isinstance(each, WebSocket) and each.is_public for each in listeners.listen):
         yield "origins", "any: pages of all sites may connect; allow only your game's with --origin"
-    for names, has_header in dict.fromkeys((tuple(e.trusted_proxies), e.proxy_protocol) for e in listeners.listen):
-        if names:
-            yield "proxies", ", ".join(names) + (", with the PROXY protocol" if has_header else "")
+    for names, has_header in listeners.proxies:
+        yield "proxies", ", ".join(names) + (", with the PROXY protocol" if has_header else "")
     if server.limits.full_share:
         yield "shares", f"no limit per address for {', '.join(server.limits.full_share)}"
     if server.http is not None:
@@ -321,7 +324,9 @@ def _stored(server: Server, game: Game, store_info: StoreInfo) -> Iterator[Fact]
         return
     supervised = store_info.supervised
     is_temporary = supervised is not None and store_info.store == supervised.store
-    where = "temporary, until this command ends; use --store to keep it" if is_temporary else store_info.store
+    where = (
+        "temporary, until this command ends; use --store to keep it" if is_temporary else shown_store(store_info.store)
+    )
     yield "store", where or "set up by the game"
     if game.server is not None or any(room.durability != "memory" for room in game.rooms):
         words = f"{counted(len(server.rooms), 'room')}, {counted(len(server.sessions), 'session')}"

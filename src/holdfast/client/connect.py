@@ -1,6 +1,6 @@
 """`connect`: from a URL and options to an open session."""
 
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Sequence
 from functools import partial
 from os import PathLike
 from random import Random, SystemRandom
@@ -14,6 +14,7 @@ from holdfast.client.protocol import ClientProtocol
 from holdfast.client.saved import SessionFile, SessionStorage
 from holdfast.client.session import ClientSession
 from holdfast.client.shared import SharedTypes
+from holdfast.client.ways import Ways
 from holdfast.core.backoff import FIRST_S, LONGEST_S, Backoff
 from holdfast.core.codec import CODECS, MSGPACK, Codec
 from holdfast.core.errors import Invalid
@@ -21,7 +22,7 @@ from holdfast.core.limits import Limits
 from holdfast.core.messages import Message
 from holdfast.core.removed import removed
 from holdfast.schemas.frames import Auth
-from holdfast.transports import tcp, websocket
+from holdfast.transports import enet, tcp, websocket
 from holdfast.transports.port import DialError, Receiver, Subprotocol, Transport, TransportLimits
 
 
@@ -34,21 +35,24 @@ async def dial(
             return await websocket.dial(receiver, url, subprotocols=[subprotocol], limits=limits, ssl=ssl)
         case "tcp" | "tcps":
             return await tcp.dial(receiver, url, subprotocols=[subprotocol], limits=limits, ssl=ssl)
+        case "enet":
+            return await enet.dial(receiver, url, subprotocols=[subprotocol], limits=limits)
         case _:
             raise DialError(
-                f"{url!r} is not a URL of a server: use ws://, wss://, tcp:// or tcps://host:port", retry=False
+                f"{url!r} is not a URL of a server: use ws://, wss://, tcp://, tcps:// or enet://host:port", retry=False
             )
 
 
-def _dialer(url: str, own: Dial | None, ssl: SSLContext | None) -> Dial:
-    """The `Dial` for this address; `Invalid` if an option would have no effect."""
-    if own is not None:
-        if ssl is not None:
-            raise Invalid("`ssl` has no effect with a `dial` of your own: give it to that")
-        return own
-    if ssl is not None and not url.startswith(("wss://", "tcps://")):
+def _dialer(urls: Sequence[str], own: Dial | None, ssl: SSLContext | None) -> Dial:
+    """The `Dial` for these addresses; `Invalid` if an option would have no effect."""
+    if not urls:
+        raise Invalid("name the address of a server, as in ws://127.0.0.1:7777")
+    if own is not None and ssl is not None:
+        raise Invalid("`ssl` has no effect with a `dial` of your own: give it to that")
+    if ssl is not None and not any(url.startswith(("wss://", "tcps://")) for url in urls):
         raise Invalid("`ssl` is for wss:// and tcps://: at this address nothing would be encrypted")
-    return partial(dial, ssl=ssl)
+    one = own or partial(dial, ssl=ssl)
+    return one if len(urls) == 1 else Ways(urls, one)
 
 
 def _codec(name: str) -> Codec:
@@ -74,6 +78,10 @@ class connect:  # noqa: N801 - reads as a verb: `async with holdfast.connect(url
     refuses us. With a saved session, a server that does not answer is tried again for `give_up_s`. A connection that is
     lost later is replaced, and the session resumed, without a word; see `on_drop`.
 
+    `url` may be a list, in order of preference, as in `["enet://game.example:7780", "wss://game.example"]`: where the
+    first does not answer, as UDP often does not in offices and hotels, the next is tried, at each new connection.
+    `session.transport` says which it is.
+
     `on_drop`, `on_reconnecting`, `on_resume`, `on_stopping`, `on_close` and `on_message` add a listener to that event
     of the session before the first connection.
 
@@ -98,7 +106,7 @@ class connect:  # noqa: N801 - reads as a verb: `async with holdfast.connect(url
     @removed(**REMOVED)
     def __init__(  # noqa: PLR0913 - options, all by keyword
         self,
-        url: str,
+        url: str | Sequence[str],
         *,
         name: str = "",
         messages: Iterable[type[Message]] = (),
@@ -126,9 +134,10 @@ class connect:  # noqa: N801 - reads as a verb: `async with holdfast.connect(url
             backoff = Backoff(first_s=retry_first_s, longest_s=retry_longest_s)
         except ValueError as error:
             raise Invalid(f"`retry_first_s`, `retry_longest_s`: {error}") from None
+        urls = [url] if isinstance(url, str) else list(url)
         options = DialOptions(
-            url=url,
-            dial=_dialer(url, dial, ssl),
+            url=" or ".join(urls),
+            dial=_dialer(urls, dial, ssl),
             backoff=backoff,
             give_up_s=give_up_s,
             random=random or SystemRandom(),

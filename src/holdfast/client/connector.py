@@ -1,7 +1,7 @@
 """Keeps a client connected: dial, say hello, listen, and after a loss wait with jitter and dial again."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass
 from random import Random
 
@@ -78,8 +78,14 @@ class RetrySchedule:
 class ClientConnection:
     """The receiver of one connection, from its first byte to its end."""
 
-    def __init__(self, received: Callable[["ClientConnection", bytes], None], drained: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        received: Callable[["ClientConnection", bytes], None],
+        received_datagram: Callable[["ClientConnection", bytes], None],
+        drained: Callable[[], None],
+    ) -> None:
         self._received = received
+        self._received_datagram = received_datagram
         self._drained = drained
         self._looked: Look | None = None
         self.transport: Transport | None = None
@@ -101,6 +107,10 @@ class ClientConnection:
     def received(self, payload: bytes) -> None:
         self.heard_at = asyncio.get_running_loop().time()
         self._received(self, payload)
+
+    def received_datagram(self, payload: bytes) -> None:
+        self.heard_at = asyncio.get_running_loop().time()
+        self._received_datagram(self, payload)
 
     def look(self, bytes_per_s: float) -> None:
         """No payload came for a while: the server counts as heard if the connection still carries something."""
@@ -128,6 +138,15 @@ class ClientConnection:
     def send(self, payload: bytes) -> None:
         # asyncio would complain about many that are written to a socket that has failed.
         if self.transport is not None and self.transport.is_up:
+            self.transport.send(payload)
+
+    @property
+    def datagram_bytes_max(self) -> int:
+        """The largest payload that can be sent as a datagram; 0: none."""
+        return self.transport.datagram_bytes_max if self.transport is not None else 0
+
+    def send_datagram(self, payload: bytes) -> None:
+        if self.transport is not None and self.transport.is_up and not self.transport.send_datagram(payload):
             self.transport.send(payload)
 
     def close(self, code: int, reason: str) -> None:
@@ -213,6 +232,22 @@ class Connector:
             self._connection.send(payload)
 
     @property
+    def transport_kind(self) -> str:
+        """How we are connected; empty while we are not."""
+        transport = self._connection.transport if self._connection is not None else None
+        return transport.kind if transport is not None else ""
+
+    @property
+    def datagram_bytes_max(self) -> int:
+        """The largest payload that can be sent as a datagram now; 0: none."""
+        return self._connection.datagram_bytes_max if self._connection is not None else 0
+
+    def send_datagram(self, payload: bytes) -> None:
+        """Send a payload that may be lost."""
+        if self._connection is not None:
+            self._connection.send_datagram(payload)
+
+    @property
     def is_congested(self) -> bool:
         """Whether what may be left out should wait."""
         return self._connection is not None and self._connection.is_congested
@@ -238,7 +273,7 @@ class Connector:
         schedule = RetrySchedule(self._options, now())
         is_first = not self._protocol.session_id
         while True:
-            connection = ClientConnection(self._received, self._drained)
+            connection = ClientConnection(self._received, self._received_datagram, self._drained)
             is_answered = False
             try:
                 closed = await self._one_connection(connection)
@@ -301,9 +336,17 @@ class Connector:
             await asyncio.wait([connection.end], timeout=wait_s)
         return connection.end.result()
 
+    def _received_datagram(self, connection: ClientConnection, payload: bytes) -> None:
+        # What comes before the welcome cannot be understood: it has overtaken the frames that it belongs to.
+        if self._protocol.is_welcome:
+            self._process(connection, self._protocol.receive_datagram(payload))
+
     def _received(self, connection: ClientConnection, payload: bytes) -> None:
+        self._process(connection, self._protocol.receive(payload))
+
+    def _process(self, connection: ClientConnection, events: Iterator[Event]) -> None:
         try:
-            for event in self._protocol.receive(payload):
+            for event in events:
                 if isinstance(event, Close):
                     connection.closed = event
                     connection.close(NORMAL, "")

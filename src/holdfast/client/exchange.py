@@ -194,6 +194,11 @@ class Exchange:
         self.protocol.processed(arrived)
         self.wake()
 
+    @property
+    def transport_kind(self) -> str:
+        """The kind of the connection's transport; empty without one."""
+        return self._connector.transport_kind
+
     # Writing
 
     def wake(self) -> None:
@@ -207,9 +212,13 @@ class Exchange:
         self._flush_is_due = False
         if self._journal is not None and not self._is_saved(self._journal):
             return
+        datagram_bytes_max = self._connector.datagram_bytes_max
+        datagrams = self.protocol.datagrams(datagram_bytes_max) if datagram_bytes_max else []
         with_latest = not self._connector.is_congested
         for payload in self.protocol.outgoing(with_acks=with_acks, with_latest=with_latest):
             self._connector.send(payload)
+        for payload in datagrams:
+            self._connector.send_datagram(payload)
         is_ack_owed = self.protocol.is_welcome and self.protocol.channels.owe_ack
         if is_ack_owed and self._ack_timer is None and self._end is None:
             self._ack_timer = asyncio.get_running_loop().call_later(self._limits.ack_s, self._flush_acks)

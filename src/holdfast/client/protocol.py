@@ -250,6 +250,12 @@ class ClientProtocol:
         bytes_max = min(self.limits.batch_bytes_max, self.limits.payload_bytes_max)
         return self.codec.payloads(frames, bytes_max) if frames else []
 
+    def datagrams(self, bytes_max: int) -> list[bytes]:
+        """The unreliable messages that fit into datagrams of this size; the others are left to `outgoing`."""
+        small = [name for name, latest in self._latest.items() if latest.size_max <= bytes_max]
+        frames: list[Frame] = [self._latest.pop(name) for name in small]
+        return self.codec.payloads(frames, bytes_max) if frames and self.is_welcome else []
+
     def _fitting(self, name: str, content: Any) -> bytes:
         encoded = self.codec.encode(content)
         bytes_max = self.limits.payload_bytes_max - FRAME_HEAD_BYTES
@@ -266,6 +272,13 @@ class ClientProtocol:
             if not self.is_welcome and not isinstance(frame, Welcome | Close):
                 raise ProtocolError(f"a {frame.name} came before the welcome")
             yield from self._on(frame)
+
+    def receive_datagram(self, payload: bytes) -> Iterator[Event]:
+        """The same for a datagram, which may have overtaken other payloads; it has unreliable messages only."""
+        for frame in self.codec.from_server(payload):
+            if not isinstance(frame, Latest):
+                raise ProtocolError(f"a {frame.name} came in a datagram")
+            yield frame
 
     def _on(self, frame: FromServer) -> Iterable[Event]:
         match frame:

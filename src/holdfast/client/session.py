@@ -154,6 +154,11 @@ class ClientSession:
         return self.protocol.is_welcome
 
     @property
+    def transport(self) -> str:
+        """How we are connected: "websocket", "tcp" or "enet"; empty while there is no connection."""
+        return self._exchange.transport_kind
+
+    @property
     def room(self) -> ClientRoom | None:
         """The room we have a seat in; after `saved=` this is how to get it back."""
         return self._seats.room()

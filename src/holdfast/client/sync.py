@@ -428,6 +428,7 @@ class ClientSession(Bridge[awaited_session.ClientSession]):
     credential = Mirrored[str]()
     latency_ms = Mirrored[float]()
     connected = Mirrored[bool]()
+    transport = Mirrored[str]()
     outcome = Mirrored[Outcome | None]()
     drops = Mirrored[int]()
 

@@ -49,7 +49,17 @@ class Connection:
     """What the rules know of a connection: its state, its peer and its counters."""
 
     __slots__ = (
-        *("bytes_received", "bytes_sent", "end_code", "end_reason", "heard_at", "id", "is_compressed", "is_dirty"),
+        *(
+            "address",
+            "bytes_received",
+            "bytes_sent",
+            "end_code",
+            "end_reason",
+            "heard_at",
+            "id",
+            "is_compressed",
+            "is_dirty",
+        ),
         *("is_encrypted", "opened_at", "owes_ack", "peer", "state", "transport_kind"),
     )
 
@@ -57,7 +67,7 @@ class Connection:
         self.id = connection_id
         self.state = CONNECTION_TABLE.start
         self.transport_kind = ""
-        self.peer = ""
+        self.peer = self.address = ""
         self.opened_at = now
         self.heard_at = now
         self.end_reason: Reason | None = None
@@ -76,9 +86,9 @@ class Connection:
         """Whether frames may still be sent to the peer."""
         return self.state not in (_S.DISCONNECTING, _S.DISCONNECTED)
 
-    @property
-    def address(self) -> str:
-        return host_of(self.peer)
+    def comes_from(self, peer: str) -> None:
+        """The name of the other end: an address and a port."""
+        self.peer, self.address = peer, host_of(peer)
 
     @property
     def pings_unanswered(self) -> int:

@@ -48,6 +48,24 @@ class LinkLimits:
         "how long a close handshake waits for the peer; also the time for a room's last hooks",
         "the connection is cut",
     )
+    # What fits into one UDP packet of ENet, with its headers, on every path.
+    datagram_bytes_max: int = _limit(
+        1_100, "unreliable messages sent as one datagram, over ENet", "a larger one is sent like a reliable message"
+    )
+    # The smallest packet that every path of IPv6 carries has 1,280 bytes, with its headers. ENet allows 576 to 4,096.
+    udp_bytes_max: int = _limit(1_200, "one UDP packet (ENet's MTU)", "a larger payload is sent in fragments")
+    # ENet's largest window, and its default.
+    udp_unacked_bytes_max: int = _limit(64 * KIB, "unacknowledged bytes of one ENet connection", "the next ones wait")
+    udp_unread_bytes_max: int = _limit(
+        256 * KIB, "what an ENet connection receives early or while it is not read", "it is not acknowledged"
+    )
+    # A phone's new address is noticed after a ping and a timeout.
+    udp_ping_s: float = _limit(1.0, "silence after which an ENet client pings")
+    udp_timeout_s: float = _limit(
+        5.0,
+        "silence of an ENet peer that should acknowledge something",
+        "the connection is lost; the client resumes",
+    )
     # Room for a window, its frame headers, replies and unreliable messages.
     write_buffer_bytes_max: int = _limit(1 * MIB, "the write buffer of one socket", "cut: `slow`; the client resumes")
     nesting_max: int = _limit(32, "nesting depth of a message, or of a request", "it is refused: `invalid`")
@@ -372,6 +390,49 @@ class DurabilityLimits:
 
 
 @dataclass(frozen=True, kw_only=True)
+class NatsLimits:
+    """A store on NATS."""
+
+    nats_connect_s: float = _limit(5.0, "how long a NATS server may take to accept a connection", "the next is tried")
+    # Less than commit_timeout_s, which counts from the same moment.
+    nats_answer_s: float = _limit(5.0, "how long a NATS server may take to answer", "the outcome is read back")
+    # A link that is silent for three of these is given up: a server that vanished does not say so.
+    nats_ping_s: float = _limit(1.0, "the time between two pings to a NATS server", "reconnected")
+    nats_reconnect_s: float = _limit(0.25, "the pause before a NATS server is tried again")
+    nats_buffer_bytes_max: int = _limit(
+        8 * MIB, "bytes for a NATS server that does not read, or is gone", "the commit waits, or fails"
+    )
+    # A batch is kept in the memory of the NATS server until it is complete.
+    nats_batch_writes_max: int = _limit(500, "values in one batch", "the next begins; a room goes whole")
+    nats_batch_bytes_max: int = _limit(4 * MIB, "bytes in one batch", "the same")
+    nats_reads_max: int = _limit(64, "values that are read from NATS at the same time", "they wait")
+    nats_read_bytes_max: int = _limit(8 * MIB, "values of a list that NATS sends ahead", "it waits")
+    # A deleted key leaves a mark, so that the next value of the key has a revision to replace.
+    nats_deleted_s: int = _limit(60, "how long the mark of a deleted key is kept")
+    nats_holder_s: float = _limit(
+        0.5, "how long a server that left without a word keeps its store", "another may start"
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClusterLimits:
+    """The nodes of a cluster (for `holdfast.cluster`; servers do not use it yet)."""
+
+    beat_s: float = _limit(0.25, "the time between two beats of a node")
+    suspect_s: float = _limit(0.6, "how long a node may be silent", "suspected: it is asked, and takes no rooms")
+    probe_s: float = _limit(0.15, "how long a suspected node may take to answer", "it may hang, or be busy")
+    absent_s: float = _limit(0.5, "how long nobody may answer for a suspected node", "it is dead: its rooms are free")
+    silent_s: float = _limit(2.0, "how long a node may be silent that still has a link", "the same")
+    # A handler that blocks for two seconds is bad, and no reason to move a thousand rooms.
+    hung_s: float = _limit(5.0, "how long the event loop of a node may be blocked", "the same")
+    doubt_s: float = _limit(
+        2.0, "how long a node that lost its link, or sees two others vanish together, believes nobody dead"
+    )
+    nodes_max: int = _limit(1024, "nodes, also dead ones", "further ones are not heard")
+    dead_kept_s: float = _limit(60.0, "how long a dead node is remembered", "forgotten; a beat makes it known again")
+
+
+@dataclass(frozen=True, kw_only=True)
 class DirectoryLimits:
     """Directory."""
 
@@ -523,6 +584,8 @@ class Limits(
     RecordingLimits,
     ObservabilityLimits,
     DirectoryLimits,
+    ClusterLimits,
+    NatsLimits,
     DurabilityLimits,
     RoomLimits,
     StreamLimits,
@@ -593,14 +656,28 @@ REMOVED = {
 _ABOVE_ZERO = frozenset(
     {
         *("payload_bytes_max", "batch_bytes_max", "nesting_max", "hello_s", "ping_s", "address_share"),
+        *(
+            "nats_connect_s",
+            "nats_answer_s",
+            "nats_ping_s",
+            "nats_batch_writes_max",
+            "nats_reads_max",
+            "nats_deleted_s",
+        ),
+        *("beat_s", "probe_s", "nodes_max"),
         *("fair_queue_portion_max", "fair_queue_turn_s", "requests_in_flight_max", "latest_kept_max"),
         *("window_messages_max", "window_bytes_max", "kept_messages_max", "kept_bytes_max"),
+        *("udp_unacked_bytes_max", "udp_unread_bytes_max", "udp_ping_s", "udp_timeout_s"),
     }
 )
 # A client that waits for one of these would wait for ever.
-_FINITE = frozenset({"hello_s", "ping_s", "hello_delay_s", "flood_pause_s", "fair_queue_pause_s"})
+_FINITE = frozenset(
+    {"hello_s", "ping_s", "udp_ping_s", "udp_timeout_s", "hello_delay_s", "flood_pause_s", "fair_queue_pause_s"}
+)
 # Fractions, and a count that is stored in 16 bits.
-_MOST = {"address_share": 1, "resume_reserve": 1, "timeline_max": 0xFFFF}
+_MOST = {"address_share": 1, "resume_reserve": 1, "timeline_max": 0xFFFF, "udp_bytes_max": 4096}
+# ENet's smallest packet.
+_LEAST = {"udp_bytes_max": 576}
 
 
 def _check(name: str, value: float, *, is_whole: bool) -> None:
@@ -609,6 +686,8 @@ def _check(name: str, value: float, *, is_whole: bool) -> None:
         raise ValueError(f"{name} must be {'above 0' if is_above_zero else '0 or more'}; got {value:g}")
     if is_whole and not isinstance(value, int):
         raise ValueError(f"{name} must be a whole number; got {value:g}")
+    if value < _LEAST.get(name, 0):
+        raise ValueError(f"{name} must be at least {_LEAST[name]}; got {value:g}")
     if value > _MOST.get(name, inf):
         raise ValueError(f"{name} must be at most {_MOST[name]}; got {value:g}")
     if name in _FINITE and isinf(value):

@@ -264,9 +264,13 @@ class AddressTable:
         known = self._active.get(name)
         if known is not None:
             return known
-        activity = self._idle.pop(name, None) or AddressActivity(self._limits)
+        activity = self._idle.pop(name, None)
+        is_new = activity is None
+        if activity is None:
+            activity = AddressActivity(self._limits)
         self._idle[name] = activity
-        self._make_space()
+        if is_new:
+            self._make_space()
         return activity
 
     def came(self, name: str) -> None:

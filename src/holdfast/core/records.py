@@ -91,8 +91,8 @@ def session_key(session_id: str) -> str:
 
 
 def sends_key(session_id: str) -> str:
-    """How the keys of messages to a session begin, that are not in its record yet."""
-    return f"send/{session_id}/"
+    """The messages to a session that are not in its record yet have keys below this one."""
+    return f"send/{session_id}"
 
 
 def encode(

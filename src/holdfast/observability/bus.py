@@ -44,7 +44,9 @@ class EventBus:
         self._wall_clock = wall_clock
         self.waiting_max = waiting_max
         self.failed = failed
-        self._observers: list[Callable[[Event], None]] = []
+        self._observers: list[tuple[Callable[[Any], None], tuple[type[Event], ...]]] = []
+        # By type of event, found when the first event of a type is published.
+        self._observers_of: dict[type[Event], list[Callable[[Any], None]]] = {}
         self._subscriptions: list[_Subscription] = []
         self._waiting: deque[Event] = deque()
         self._is_due = False
@@ -53,8 +55,10 @@ class EventBus:
         self.lost = 0
         """Events that a handler missed, because too many were waiting for it."""
 
-    def observe(self, observer: Callable[[Event], None]) -> None:
-        self._observers.append(observer)
+    def observe(self, observer: Callable[[E], None], *event_types: type[E]) -> None:
+        """Call an observer with every event of these types and of their subtypes; without any, with all."""
+        self._observers.append((observer, event_types or (Event,)))
+        self._observers_of.clear()
 
     def on(self, event_type: type[E], handler: Callable[[E], Any]) -> None:
         """Call a handler, `def` or `async def`, with every event of this type and of its subtypes."""
@@ -71,12 +75,16 @@ class EventBus:
     def publish(self, event: Event) -> None:
         """Set an event's time, and pass it on."""
         force_setattr(event, "at", self._wall_clock())
-        for observer in self._observers:
+        observers = self._observers_of.get(type(event))
+        if observers is None:
+            observers = [observer for observer, types in self._observers if isinstance(event, types)]
+            self._observers_of[type(event)] = observers
+        for observer in observers:
             try:
                 observer(event)
             except Exception as error:  # noqa: BLE001 - our bug: it must not undo what has happened
                 self.failed("an observer of events", error)
-        if self._is_stopped:
+        if self._is_stopped or not self._subscriptions:
             return
         interested = [each for each in self._subscriptions if isinstance(event, each.event_type)]
         if not interested:

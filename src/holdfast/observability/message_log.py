@@ -16,7 +16,7 @@ from holdfast.core.session import Session
 from holdfast.observability.log_lines import LineLimit
 from holdfast.observability.packet_log import Direction, Sink
 from holdfast.observability.packet_text import hide, masked_view, with_text_keys
-from holdfast.schemas.events import Event, RoomEnded
+from holdfast.schemas.events import RoomEnded
 from holdfast.schemas.node import EventInfo
 
 # The positions of the type and the body in the frames that carry messages.
@@ -116,11 +116,10 @@ class MessageLog:
             self._watches.discard(watch)
             self._renew_taps()
 
-    def record(self, event: Event) -> None:
+    def record(self, event: RoomEnded) -> None:
         """End the readers of a room that has ended."""
-        if isinstance(event, RoomEnded):
-            for watch in self._of(event.room):
-                watch.end()
+        for watch in self._of(event.room):
+            watch.end()
 
     def close(self) -> None:
         for watch in self._watches:

@@ -29,6 +29,10 @@ from holdfast.schemas.node import SpreadInfo
 if TYPE_CHECKING:
     from prometheus_client import Histogram
 
+COUNTED_EVENTS = (
+    *(SessionOpened, Resumed, Dropped, Ended, Authenticated, SignInFailed, LimitExceeded, RoomCreated, RoomFailed),
+)
+"""What `Metrics.record` is to be called with."""
 OTHER = "other"
 """Stands for names that are not ours: whatever an unauthenticated client or an old record may say."""
 TURNS_PER_SAMPLE = 31

@@ -25,6 +25,9 @@ from holdfast.schemas.events import (
     SessionOpened,
 )
 
+TIMELINE_EVENTS = (SessionEvent, LimitExceeded, RoleGranted, RoleRevoked)
+"""What `Timelines.record` is to be called with."""
+
 # Known from where the timeline is stored.
 _OMITTED = frozenset({"at", "session", "player", "player_name"})
 _KINDS: tuple[type[Event], ...] = (*SessionEvent.__subclasses__(), LimitExceeded, RoleGranted, RoleRevoked)
@@ -89,27 +92,28 @@ class Timelines:
         return len(self._live) + len(self._past)
 
     def record(self, event: Event) -> None:
-        if isinstance(event, RoleGranted | RoleRevoked):
+        if isinstance(event, (RoleGranted, RoleRevoked)):
             self._record_role(event)
             return
-        if not isinstance(event, SessionEvent | LimitExceeded) or not event.session:
+        most = self._limits.timeline_max
+        if not isinstance(event, (SessionEvent, LimitExceeded)) or not event.session:
             return
-        if type(event) not in _NUMBERS or self._limits.timeline_max <= 0:
+        if type(event) not in _NUMBERS or most <= 0:
             return
+        session_id, live = event.session, self._live
         if isinstance(event, SessionOpened):
-            self._live[event.session] = _NOTHING
+            live[session_id] = _NOTHING
         elif isinstance(event, Restored):
             # It may have been here before, and have been released.
-            past = self._forget(event.session)
-            self._live[event.session] = past.kept if past is not None else _NOTHING
-        entry = _entry(event)
-        if event.session in self._live:
-            self._live[event.session] = _with(self._live[event.session], entry, self._limits.timeline_max)
-        elif event.session in self._past:
+            past = self._forget(session_id)
+            live[session_id] = past.kept if past is not None else _NOTHING
+        kept = live.get(session_id)
+        if kept is not None:
+            live[session_id] = _with(kept, _entry(event), most)
+        elif (past := self._past.get(session_id)) is not None:
             # The room was in the middle of a turn when the session ended.
-            past = self._past[event.session]
-            past.kept = _with(past.kept, entry, self._limits.timeline_max)
-        if isinstance(event, Ended | Released):
+            past.kept = _with(past.kept, _entry(event), most)
+        if isinstance(event, (Ended, Released)):
             self._over(event)
 
     def _record_role(self, event: RoleGranted | RoleRevoked) -> None:

@@ -255,6 +255,11 @@ class Latest(Frame, frozen=True):
     type: Name
     body: Raw
 
+    @property
+    def size_max(self) -> int:
+        """The bytes of a payload that has only this frame, at most: JSON may write six for a letter of the name."""
+        return len(self.body) + 6 * len(self.type) + 48
+
 
 class Ack(Frame, frozen=True):
     """An acknowledgement, when no message carries it."""

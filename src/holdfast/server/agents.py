@@ -7,6 +7,7 @@ from functools import partial
 from typing import Any
 
 from holdfast.core.channel import Channel
+from holdfast.core.connection import Connection
 from holdfast.core.errors import AlreadySeated, NotSeated, SessionEnded
 from holdfast.core.messages import Message, SeatLeft, check_message
 from holdfast.core.reasons import Reason
@@ -81,9 +82,8 @@ class AgentServices:
     rooms: Directory
     sessions: AgentSessions
     seat_returned: Callable[[Session, Collection[Channel]], None]
-
-    def overflowed(self, session: Session) -> None:
-        self.lifecycle.end_session(session, Reason.SLOW, "the agent does not read its messages")
+    lost: Callable[[Connection], None]
+    """One bound method for all agents."""
 
 
 class Agent:
@@ -96,7 +96,7 @@ class Agent:
         self.session = services.maker.make(Identity(player_id, roles), player_id.removeprefix(AGENT_PREFIX))
         self._inbox: Inbox | None = None
         """Messages to its session; None until it begins to read them."""
-        services.sessions.connect(self.session, services.lifecycle.lost)
+        services.sessions.connect(self.session, services.lost)
 
     def resume(self) -> None:
         """Reconnect after `session.disconnect()`, to the same seat; messages sent meanwhile wait to be read."""
@@ -105,7 +105,7 @@ class Agent:
             raise self._ended()
         if session.state is SessionState.CONNECTED:
             return
-        services.sessions.reconnect(session, services.lifecycle.lost, "resumed")
+        services.sessions.reconnect(session, services.lost, "resumed")
         services.seat_returned(session, ())
 
     async def create(
@@ -141,7 +141,11 @@ class Agent:
 
     def _make_inbox(self) -> Inbox:
         services = self._services
-        return Inbox(services.context.limits.kept_messages_max, partial(services.overflowed, self.session))
+        return Inbox(services.context.limits.kept_messages_max, self._overflowed)
+
+    def _overflowed(self) -> None:
+        reason = "the agent does not read its messages"
+        self._services.lifecycle.end_session(self.session, Reason.SLOW, reason)
 
     async def receive(self) -> Message:
         """The next message to the agent's session, as opposed to its seat; `SessionEnded` after the last one.

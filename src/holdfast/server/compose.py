@@ -20,10 +20,10 @@ from holdfast.observability.bus import EventBus, EventLog
 from holdfast.observability.exposition import Exposition, NodeView
 from holdfast.observability.log_lines import EventLogger, LineLimit, log_left_out
 from holdfast.observability.message_log import MessageLog
-from holdfast.observability.metrics import LoopLag, Metrics
+from holdfast.observability.metrics import COUNTED_EVENTS, LoopLag, Metrics
 from holdfast.observability.packet_log import PacketLog, Sink, joined_sinks
-from holdfast.observability.timeline import Timelines
-from holdfast.schemas.events import ConnectionRefused, PlacementChanged
+from holdfast.observability.timeline import TIMELINE_EVENTS, Timelines
+from holdfast.schemas.events import ConnectionRefused, PlacementChanged, RoomEnded
 from holdfast.schemas.placement import PlacementInfo
 from holdfast.server.admission.access import Access
 from holdfast.server.admission.connection_limiter import ConnectionLimiter
@@ -130,8 +130,8 @@ class ServerParts:
             limits, clock.now, lambda player_id: [each.id for each in self.sessions.of_player(player_id)]
         )
         self.bus.observe(self.events.record)
-        self.bus.observe(self.timelines.record)
-        self.bus.observe(self.metrics.record)
+        self.bus.observe(self.timelines.record, *TIMELINE_EVENTS)
+        self.bus.observe(self.metrics.record, *COUNTED_EVENTS)
         self.bus.observe(EventLogger(self.lines, limits.log_events_per_s).record)
         self.loop_lag = LoopLag(clock.loop, clock.now, self.metrics.loop_lag.observe)
         self.alarms = Alarms(clock.loop, self.bus.publish)
@@ -170,7 +170,7 @@ class ServerParts:
         self.sessions = self.lifecycle.registry
         self.notices = Notices(self.sessions)
         self.stored = StoredSessions()
-        self.lifetimes = Lifetimes(clock, self.lifecycle.end_session)
+        self.lifetimes = Lifetimes(clock, self.connections, self.lifecycle.end_session)
         self.session_limiter = SessionLimiter(clock, limits, renew=self.lifetimes.renew, save=self._save_session)
         self.access = Access(
             self.context,
@@ -195,7 +195,7 @@ class ServerParts:
             renew_taps=self._renew_taps,
             failed=self.faults.report,
         )
-        self.bus.observe(self.messages.record)
+        self.bus.observe(self.messages.record, RoomEnded)
 
     def _make_connection_limits(self) -> None:
         self.connection_limiter = ConnectionLimiter(
@@ -412,6 +412,7 @@ class ServerParts:
             rooms=self.rooms,
             sessions=self.agent_sessions,
             seat_returned=self.rooms.session_returned,
+            lost=self.lifecycle.lost,
         )
 
     def _make_connections(self) -> None:
@@ -469,7 +470,7 @@ class ServerParts:
         connections.on_link += [lambda connection: self.metrics.connection_opened(connection.transport_kind)]
         connections.admit = self.connection_limiter.admit
         connections.on_admit += [self.handshake.opened]
-        connections.on_lost += [self.connection_limiter.lost, self.lifetimes.cancel, lifecycle.lost]
+        connections.on_lost += [self.connection_limiter.lost, lifecycle.lost]
         connections.on_unlink += [
             lambda connection: self.metrics.connection_closed(connection.end_reason or Reason.DROPPED),
             self.connection_limiter.unlinked,
@@ -550,6 +551,7 @@ class ServerParts:
                 self.lifecycle.end_session(session, Reason.STOPPING)
         await self.brains.stop(limits.close_s)
         self.lifecycle.graces.stop()
+        self.lifetimes.stop()
         self.rooms.passwords.close()
         self.alarms.close()
         await self.bus.stop(limits.close_s)

@@ -149,7 +149,7 @@ class Server:
         """The kinds of rooms that it serves."""
         for room_type in self.room_types:
             check_room_type(room_type, has_store=store is not None)
-        self._store = open_store(store.store) if store is not None else None
+        self._store = open_store(store.store, limits) if store is not None else None
         self._recovery: Pace = store.recovery if store is not None else "eager"
         self._claim: Claim = "takeover" if store is not None and store.takeover else "sole"
         self.limits = limits or Limits()

@@ -1,6 +1,7 @@
-"""Stores keep what outlives a node: the port, and its adapters for memory and SQLite."""
+"""Stores keep what outlives a node: the port, and its adapters for memory, SQLite and NATS."""
 
 from holdfast.stores.memory import MemoryData, MemoryStore
+from holdfast.stores.nats import NatsStore
 from holdfast.stores.opening import open_store
 from holdfast.stores.port import (
     ABSENT,
@@ -34,6 +35,7 @@ __all__ = [
     "Held",
     "MemoryData",
     "MemoryStore",
+    "NatsStore",
     "Outcome",
     "RevisionConflict",
     "SqliteStore",

@@ -18,8 +18,9 @@ from holdfast.stores.port import (
     Write,
     check_batches,
     check_key,
-    check_prefix,
+    check_path,
     commit_one,
+    is_at,
 )
 
 
@@ -88,11 +89,11 @@ class MemoryStore:
         self._check_open()
         return self._data.entries.get(key)
 
-    async def list(self, prefix: str) -> list[Entry]:
-        check_prefix(prefix)
+    async def list(self, path: str) -> list[Entry]:
+        check_path(path)
         self._check_open()
         entries = self._data.entries
-        return [entries[key] for key in sorted(entries) if key.startswith(prefix)]
+        return [entries[key] for key in sorted(entries) if is_at(path, key)]
 
     async def put(self, key: str, value: bytes, revision: int) -> int:
         [written] = await commit_one(self, [Write(key, value, revision)])

@@ -104,8 +104,11 @@ class Store(Protocol):
     async def get(self, key: str) -> Entry | None:
         """The key's entry, or None: as of the last returned commit, or a later one."""
 
-    async def list(self, prefix: str) -> list[Entry]:
-        """Every key with the prefix, sorted, as of one moment."""
+    async def list(self, path: str) -> list[Entry]:
+        """This key and all below it ("room/a" and "room/a/…", not "room/ab"), sorted, as of one moment.
+
+        The empty path lists every key.
+        """
 
     async def put(self, key: str, value: bytes, revision: int) -> int:
         """Write one value if the key is at this revision (`ABSENT`: it does not exist), otherwise `RevisionConflict`.
@@ -130,18 +133,24 @@ class Store(Protocol):
 
 
 def check_key(key: str) -> None:
-    """Printable ASCII without spaces, and not too long."""
-    if not key:
-        raise ValueError("a key must not be empty")
-    check_prefix(key)
+    """Printable ASCII without spaces, not too long, and no part of it empty."""
+    if len(key) > KEY_BYTES_MAX:
+        raise ValueError(f"a key may have at most {KEY_BYTES_MAX} bytes, not {len(key)}: {key[:20]}…")
+    if not key.isascii() or not key.isprintable() or " " in key:
+        raise ValueError(f"a key must be printable ASCII without spaces, not {key!r}")
+    if "" in key.split("/"):
+        raise ValueError(f"a key must not be empty, nor one of its parts: {key!r}")
 
 
-def check_prefix(prefix: str) -> None:
-    """A valid beginning of a key; the empty prefix matches every key."""
-    if len(prefix) > KEY_BYTES_MAX:
-        raise ValueError(f"a key may have at most {KEY_BYTES_MAX} bytes, not {len(prefix)}: {prefix[:20]}…")
-    if not prefix.isascii() or not prefix.isprintable() or " " in prefix:
-        raise ValueError(f"a key must be printable ASCII without spaces, not {prefix!r}")
+def check_path(path: str) -> None:
+    """A key, or the empty path."""
+    if path:
+        check_key(path)
+
+
+def is_at(path: str, key: str) -> bool:
+    """Whether `list(path)` has this key."""
+    return not path or key == path or key.startswith(f"{path}/")
 
 
 def check_batches(batches: Sequence[Batch]) -> None:

@@ -186,6 +186,11 @@ class Network(MemoryNetwork):
         self.jitter_s = jitter_s
         self.on_payload: Callable[[Link, Side, bytes], None] | None = None
         """Called with every payload that is sent on a link, also if it does not arrive, and who sends it."""
+        self.carries_datagrams = False
+        """Whether unreliable messages travel on their own, as over ENet: then they may overtake others, or be lost."""
+        self.datagram_latency_s = latency_s
+        self.datagram_loss = 0.0
+        """Of datagrams, by chance: a number from 0 to 1."""
         self._random = random or Random(0)
         self._links: dict[Wire, Link] = {}
         self._servers: dict[str, Machine | None] = {}
@@ -208,6 +213,11 @@ class Network(MemoryNetwork):
         if self.on_payload is not None:
             self.on_payload(link, link.side_of(sender), payload)
         return link.fate(sender, payload, self._random.random())
+
+    def datagram_fate(self, sender: MemoryTransport, payload: bytes) -> float | None:
+        # Only then: other networks draw the same numbers as ever.
+        is_lost = self._random.random() < self.datagram_loss
+        return None if is_lost else self.datagram_latency_s + self.jitter_s * self._random.random()
 
     def arrived_bytes(self, sender: MemoryTransport) -> int:
         return self.link(sender.wire).arrived_bytes(sender)
@@ -268,6 +278,9 @@ class _Resident:
     def received(self, payload: bytes) -> None:
         self._tell(self._receiver.received, payload)
 
+    def received_datagram(self, payload: bytes) -> None:
+        self._tell(self._receiver.received_datagram, payload)
+
     def kept_busy(self) -> None:
         self._tell(self._receiver.kept_busy)
 
@@ -294,4 +307,4 @@ class _Discard:
 
     def opened(self, *_: Any) -> None: ...
 
-    received = kept_busy = congested = drained = lost = opened
+    received = received_datagram = kept_busy = congested = drained = lost = opened

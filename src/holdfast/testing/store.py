@@ -25,7 +25,7 @@ from holdfast.stores.port import (
     Unavailable,
     check_batches,
     check_key,
-    check_prefix,
+    check_path,
 )
 
 Outcomes = list[Outcome]
@@ -117,10 +117,10 @@ class FaultyStore(MemoryStore):
         await self._read()
         return await super().get(key)
 
-    async def list(self, prefix: str) -> list[Entry]:
-        check_prefix(prefix)
+    async def list(self, path: str) -> list[Entry]:
+        check_path(path)
         await self._read()
-        return await super().list(prefix)
+        return await super().list(path)
 
     async def commit(self, batches: Sequence[Batch]) -> Sequence[Outcome]:
         check_batches(batches)

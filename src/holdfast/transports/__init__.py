@@ -1,6 +1,8 @@
-"""Transports: bytes in, bytes out. The adapters are modules: `from holdfast.transports import memory, tcp,
+"""Transports: bytes in, bytes out. The adapters are modules: `from holdfast.transports import enet, memory, tcp,
 websocket`."""
 
+from holdfast.transports.listeners import Listen, Opening
+from holdfast.transports.listening import PendingConnection, PendingConnections
 from holdfast.transports.port import (
     BROKEN,
     GOING_AWAY,
@@ -34,7 +36,11 @@ __all__ = [
     "VANISHED",
     "Accept",
     "DialError",
+    "Listen",
     "Listener",
+    "Opening",
+    "PendingConnection",
+    "PendingConnections",
     "Receiver",
     "Subprotocol",
     "Transport",

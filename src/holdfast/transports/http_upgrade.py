@@ -7,7 +7,7 @@ that are not read here, and refused in the others.
 
 import asyncio
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import cast
@@ -51,9 +51,7 @@ END = b"\r\n\r\n"
 
 _HEADERS_MAX = 100
 _TARGET_BYTES_MAX = 8 * 1024
-_METHOD = re.compile(rb"[A-Z]{1,20}")
-_TARGET = re.compile(rb"[\x21-\x7e]+")
-_VERSION = re.compile(rb"HTTP/1\.[01]")
+_REQUEST_LINE = re.compile(rb"([A-Z]{1,20}) ([\x21-\x7e]+) HTTP/1\.[01]")
 # A header (RFC 9110, 5.1 and 5.5): a token, a colon, and a value without control characters except the tab.
 _HEADER = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):([\t\x20-\x7e\x80-\xff]*)")
 _READ = {
@@ -97,47 +95,47 @@ def parse_head(head: bytes) -> RequestHead:
     method, target = _request_line(request_line)
     if len(lines) > _HEADERS_MAX:
         raise BadHead(f"The request has more than {_HEADERS_MAX} headers.")
-    headers = tuple(each for line in lines if (each := _header(line)) is not None)
-    request = RequestHead(method, target, headers)
-    hosts = request.all("host")
-    if not hosts and request_line.endswith(b"HTTP/1.0") and not request.is_upgrade:
+    request = RequestHead(method, target, tuple(_headers(lines)))
+    is_upgrade, hosts = request.is_upgrade, request.all("host")
+    if not hosts and request_line.endswith(b"HTTP/1.0") and not is_upgrade:
         # An old probe: it needs no Host.
         return request
     if len(hosts) != 1 or not is_host_header(hosts[0]):
         raise BadHead("Send one Host header with a name or an address and a port, as in game.example:7777.")
-    if request.is_upgrade and (request.all("transfer-encoding") or request.all("content-length") not in ([], ["0"])):
+    if is_upgrade and (request.all("transfer-encoding") or request.all("content-length") not in ([], ["0"])):
         raise BadHead("A request that opens a WebSocket has no body.")
     return request
 
 
 def _request_line(line: bytes) -> tuple[str, str]:
-    match line.split(b" "):
-        case [method, target, version] if (
-            _METHOD.fullmatch(method) and _TARGET.fullmatch(target) and _VERSION.fullmatch(version)
-        ):
-            if len(target) > _TARGET_BYTES_MAX:
-                raise BadHead(f"The path has more than {_TARGET_BYTES_MAX} bytes.")
-            return method.decode("ascii"), target.decode("ascii")
-        case _:
-            raise BadHead("This is not a request of HTTP/1.1.")
+    request = _REQUEST_LINE.fullmatch(line)
+    if request is None:
+        raise BadHead("This is not a request of HTTP/1.1.")
+    method, target = request.groups()
+    if len(target) > _TARGET_BYTES_MAX:
+        raise BadHead(f"The path has more than {_TARGET_BYTES_MAX} bytes.")
+    return method.decode("ascii"), target.decode("ascii")
 
 
-def _header(line: bytes) -> tuple[str, str] | None:
-    """A header that is read here; None for any other."""
-    header = _HEADER.fullmatch(line)
-    if header is None:
-        raise BadHead("A header is malformed.")
-    name, value = header.groups()
-    read = _READ.get(name.lower())
-    if read is None:
-        return None
-    if not value.isascii():
-        raise BadHead(f"The header {read} may hold ASCII only.")
-    return read, value.strip(b" \t").decode("ascii")
+def _headers(lines: list[bytes]) -> Iterator[tuple[str, str]]:
+    """The headers that are read here."""
+    for line in lines:
+        header = _HEADER.fullmatch(line)
+        if header is None:
+            raise BadHead("A header is malformed.")
+        name, value = header.groups()
+        read = _READ.get(name.lower())
+        if read is None:
+            continue
+        if not value.isascii():
+            raise BadHead(f"The header {read} may hold ASCII only.")
+        yield read, value.strip(b" \t").decode("ascii")
 
 
 class RequestReader(asyncio.Protocol):
     """Waits for one request of at most `HEAD_BYTES_MAX`; its deadline is that of the pending connection."""
+
+    __slots__ = ("_directions", "_has_begun", "_heard", "_make_websocket", "_pending", "_subprotocols", "_transport")
 
     def __init__(
         self,
@@ -216,6 +214,9 @@ class RequestReader(asyncio.Protocol):
         websocket = self._make_websocket(request)
         websocket.connection_made(self._transport)
         self._transport.set_protocol(websocket)
+        # uvloop keeps a transport's first protocol for as long as the link is open.
+        self._heard = bytearray()
+        del self._make_websocket
         # A client may send data before the answer.
         unread = memoryview(request.to_bytes() + rest)
         while unread and not self._transport.is_closing():

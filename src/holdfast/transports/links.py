@@ -9,7 +9,7 @@ import struct
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import Any, ParamSpec
+from typing import Any, ParamSpec, Protocol
 
 from holdfast.core.connection import Traffic
 from holdfast.logs import get_logger
@@ -48,6 +48,11 @@ def unpack_close(body: bytes) -> tuple[int, str]:
         return BROKEN, "the close reason is not UTF-8"
 
 
+def close_code(number: int) -> int:
+    """A peer's close code that came without a reason; BROKEN if it must not be sent."""
+    return number if _may_be_sent(number) else BROKEN
+
+
 def _may_be_sent(code: int) -> bool:
     # RFC 6455, 7.4: 1004 is reserved, 1005 and 1006 are never sent; 3000 and up are for applications.
     return (1000 <= code <= 1014 and code not in {1004, 1005, 1006}) or 3000 <= code <= 4999  # noqa: PLR2004 - the RFC's
@@ -77,7 +82,14 @@ if sys.platform.startswith("linux"):
     import termios
 
 
-def abort(transport: asyncio.Transport) -> None:
+class Abortable(Protocol):
+    """A link that can be cut."""
+
+    def abort(self) -> None:
+        """Close at once."""
+
+
+def abort(transport: Abortable) -> None:
     """Abort a link, if it is still open: early versions of Python 3.11 cannot abort a closed TLS transport."""
     with suppress(AttributeError):
         transport.abort()

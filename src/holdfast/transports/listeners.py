@@ -1,19 +1,19 @@
-"""The ports of a server: `WebSocket` and `Tcp`, with `Tls` certificates; `Listeners` opens and closes them."""
+"""The ports of a server: `WebSocket`, `Tcp` (both with `Tls` certificates) and `Enet`; `Listeners` opens them."""
 
 import asyncio
 import os
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from ssl import OP_NO_RENEGOTIATION, PROTOCOL_TLS_SERVER, SSLContext, SSLError, SSLObject, TLSVersion
-from typing import ClassVar, NoReturn
+from typing import ClassVar, NoReturn, Protocol
 
 from holdfast.core.addresses import is_loopback
 from holdfast.logs import get_logger
-from holdfast.transports import tcp, websocket
-from holdfast.transports.http_upgrade import Origins
+from holdfast.transports import enet, tcp, websocket
+from holdfast.transports.http_upgrade import Directions, Origins
 from holdfast.transports.links import peer_name
 from holdfast.transports.listening import PendingConnections
 from holdfast.transports.port import Accept, Listener, Subprotocol, TransportLimits
@@ -108,8 +108,35 @@ class Exposed(ValueError):
     """Players would connect without encryption over a shared network."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Opening:
+    """What a server gives to each of its ports when it opens it."""
+
+    subprotocols: Sequence[Subprotocol]
+    """What its clients may speak, in no order: the client's comes first."""
+    limits: TransportLimits
+    pending_connections: PendingConnections
+    """Counts connections that are not links yet, for all ports together."""
+    directions: Directions = lambda _: ""
+    """Where the pages of this server are, for a browser that came to the wrong port and asked for this host."""
+
+
+class Listen(Protocol):
+    """What a server can listen on: `WebSocket`, `Tcp`, `Enet`, or a transport of your own."""
+
+    @property
+    def transport(self) -> str:
+        """The transport's name, as in `Transport.kind`."""
+
+    def url(self, address: tuple[str, int]) -> str:
+        """The URL for clients, for this address."""
+
+    async def open(self, accept: Accept, opening: Opening) -> Listener:
+        """Listen; `OSError` if the port is in use."""
+
+
 @dataclass(frozen=True, kw_only=True)
-class _Port:
+class _Port(ABC):
     """One port for players. A port of 0 lets the system choose."""
 
     transport: ClassVar[str]
@@ -117,14 +144,37 @@ class _Port:
 
     host: str = "127.0.0.1"
     port: int
+    insecure: bool = False
+    """Listen on a public address without encryption: for a LAN, or a network of containers."""
+
+    @property
+    def is_public(self) -> bool:
+        return not is_loopback(self.host)
+
+    @property
+    def is_readable(self) -> bool:
+        """Whether others on the network could read the traffic."""
+        return self.is_public
+
+    def url(self, address: tuple[str, int]) -> str:
+        """The URL for clients, for this address."""
+        return f"{self.scheme}://{peer_name(address)}"
+
+    @abstractmethod
+    async def open(self, accept: Accept, opening: Opening) -> Listener:
+        """Listen; `OSError` if the port is in use."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _StreamPort(_Port):
+    """A port over TCP: with TLS if it has a certificate, and perhaps behind proxies."""
+
     tls: Tls | None = None
     """The certificate; without one, connections are not encrypted."""
     trusted_proxies: Sequence[str] = ()
     """Proxies ("10.0.0.7", "10.0.0.0/8") whose HTTP headers about their clients are trusted."""
     proxy_protocol: bool = False
     """The trusted proxies send the addresses of their clients with the PROXY protocol."""
-    insecure: bool = False
-    """Listen on a public address without encryption: for a LAN, or a network of containers."""
 
     def __post_init__(self) -> None:
         """`Exposed` for a public port without encryption, `ValueError` for contradictory settings."""
@@ -144,13 +194,13 @@ class _Port:
         self.proxies  # noqa: B018 - raises for an invalid address
 
     @property
-    def is_public(self) -> bool:
-        return not is_loopback(self.host)
+    def is_readable(self) -> bool:
+        return self.is_public and self.tls is None
 
     @property
-    def is_readable(self) -> bool:
-        """Whether others on the network could read the traffic."""
-        return self.is_public and self.tls is None
+    def context(self) -> SSLContext | None:
+        """For TLS, if there is a certificate."""
+        return None if self.tls is None else self.tls.context
 
     @property
     def proxies(self) -> TrustedProxies | None:
@@ -166,7 +216,7 @@ class _Port:
 
 
 @dataclass(frozen=True, kw_only=True)
-class WebSocket(_Port):
+class WebSocket(_StreamPort):
     """Listen for WebSocket connections: `Server(rooms, listen=[WebSocket(port=7777)])`."""
 
     transport: ClassVar[str] = "websocket"
@@ -184,9 +234,25 @@ class WebSocket(_Port):
         super().__post_init__()
         Origins(self.origins)
 
+    async def open(self, accept: Accept, opening: Opening) -> Listener:
+        """Listen; `OSError` if the port is in use."""
+        return await websocket.listen(
+            accept,
+            host=self.host,
+            port=self.port,
+            subprotocols=opening.subprotocols,
+            limits=opening.limits,
+            ssl=self.context,
+            origins=Origins(self.origins) if self.origins else None,
+            proxies=self.proxies,
+            pending_connections=opening.pending_connections,
+            compression=self.compression,
+            directions=opening.directions,
+        )
+
 
 @dataclass(frozen=True, kw_only=True)
-class Tcp(_Port):
+class Tcp(_StreamPort):
     """Listen for TCP connections: `Server(rooms, listen=[Tcp(port=7779)])`."""
 
     transport: ClassVar[str] = "tcp"
@@ -194,9 +260,53 @@ class Tcp(_Port):
 
     port: int = 7779
 
+    async def open(self, accept: Accept, opening: Opening) -> Listener:
+        """Listen; `OSError` if the port is in use."""
+        return await tcp.listen(
+            accept,
+            host=self.host,
+            port=self.port,
+            subprotocols=opening.subprotocols,
+            limits=opening.limits,
+            ssl=self.context,
+            proxies=self.proxies,
+            pending_connections=opening.pending_connections,
+            directions=opening.directions,
+        )
 
-Listen = WebSocket | Tcp
-"""What a server can listen on."""
+
+@dataclass(frozen=True, kw_only=True)
+class Enet(_Port):
+    """Listen for ENet connections over UDP: `Server(rooms, listen=[WebSocket(), Enet(port=7780)])`.
+
+    ENet does not encrypt: on a public address it needs `insecure=True`.
+    """
+
+    transport: ClassVar[str] = "enet"
+    scheme: ClassVar[str] = "enet"
+
+    port: int = 7780
+
+    def __post_init__(self) -> None:
+        """`Exposed` for a public port that is not declared `insecure`."""
+        if self.is_public and not self.insecure:
+            raise Exposed(
+                f"Enet connections are not encrypted, sign-ins included, on {self.host or 'every address'}, and there"
+                " is no certificate for ENet. Let players connect over WebSocket or TCP with one; or, if everybody on"
+                " the way may read and change what is said (a LAN, a VPN, a game with nothing to steal), set"
+                " insecure=True"
+            )
+
+    async def open(self, accept: Accept, opening: Opening) -> Listener:
+        """Listen; `OSError` if the port is in use."""
+        return await enet.listen(
+            accept,
+            host=self.host,
+            port=self.port,
+            subprotocols=opening.subprotocols,
+            limits=opening.limits,
+            pending_connections=opening.pending_connections,
+        )
 
 
 class Listeners:
@@ -227,9 +337,20 @@ class Listeners:
         return [origin for each in self.listen if isinstance(each, WebSocket) for origin in each.origins]
 
     @property
+    def is_insecure(self) -> bool:
+        """Whether one of the ports is public and not encrypted, on purpose."""
+        return any(isinstance(each, _Port) and each.insecure and each.is_readable for each in self.listen)
+
+    @property
+    def proxies(self) -> list[tuple[tuple[str, ...], bool]]:
+        """The trusted proxies of the ports, each list once, and whether they use the PROXY protocol."""
+        streams = [each for each in self.listen if isinstance(each, _StreamPort) and each.trusted_proxies]
+        return list(dict.fromkeys((tuple(each.trusted_proxies), each.proxy_protocol) for each in streams))
+
+    @property
     def certificates(self) -> list[Tls]:
         """Those of the ports and of the HTTP API, each once."""
-        used = [*(each.tls for each in self.listen), self._http_tls]
+        used = [*(each.tls for each in self.listen if isinstance(each, _StreamPort)), self._http_tls]
         return list(dict.fromkeys(tls for tls in used if tls is not None))
 
     def directions(self, host: str) -> str:
@@ -246,22 +367,14 @@ class Listeners:
     ) -> dict[str, tuple[str, int]]:
         """Listen; returns the addresses by transport. A port in use raises `OSError`."""
         addresses: dict[str, tuple[str, int]] = {}
+        opening = Opening(
+            subprotocols=subprotocols,
+            limits=self._limits,
+            pending_connections=pending_connections,
+            directions=self.directions,
+        )
         for each in self.listen:
-            listen = tcp.listen
-            if isinstance(each, WebSocket):
-                origins = Origins(each.origins) if each.origins else None
-                listen = partial(websocket.listen, origins=origins, compression=each.compression)
-            listener = await listen(
-                accept,
-                host=each.host,
-                port=each.port,
-                subprotocols=subprotocols,
-                limits=self._limits,
-                ssl=None if each.tls is None else each.tls.context,
-                proxies=each.proxies,
-                pending_connections=pending_connections,
-                directions=self.directions,
-            )
+            listener = await each.open(accept, opening)
             self._open.append(listener)
             count = 1 + sum(other.partition("-")[0] == each.transport for other in addresses)
             name = each.transport if count == 1 else f"{each.transport}-{count}"

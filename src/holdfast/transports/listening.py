@@ -21,7 +21,7 @@ from typing import Any
 
 from holdfast.core.addresses import AddressShares
 from holdfast.logs import get_logger
-from holdfast.transports.links import abort
+from holdfast.transports.links import Abortable, abort
 from holdfast.transports.port import TransportLimits
 from holdfast.transports.proxies import Address, BadHeader, TrustedProxies, read_header
 
@@ -48,15 +48,16 @@ class PendingConnections:
         # By address or IPv6 network of 64 bits; no more entries than pending connections.
         self._by_holder: dict[str, int] = {}
 
-    def came(self, sock: socket.socket, host: str) -> "PendingConnection | None":
-        """A connection was accepted; None if it exceeds a limit, and then it is closed."""
+    def came(self, sock: socket.socket | None, host: str) -> "PendingConnection | None":
+        """A connection was accepted; None if it exceeds a limit, and then its socket, if it has one, is closed."""
         holder = None
         if self.count >= self._limits.unopened_max:
             self.refused("unopened_max", host)
         else:
             holder = self.enter(host)
         if holder is None:
-            sock.close()
+            if sock is not None:
+                sock.close()
             return None
         self.count += 1
         return PendingConnection(self, sock, holder, self._limits.handshake_s)
@@ -90,14 +91,14 @@ class PendingConnection:
     __slots__ = ("_deadline", "_holder", "_pending_connections", "client", "sock", "task", "transport")
 
     def __init__(
-        self, pending_connections: PendingConnections, sock: socket.socket, holder: str, handshake_s: float
+        self, pending_connections: PendingConnections, sock: socket.socket | None, holder: str, handshake_s: float
     ) -> None:
         self._pending_connections = pending_connections
         self.sock: socket.socket | None = sock
-        """The accepted socket, until a transport owns it."""
+        """The accepted socket, until a transport owns it; None if all connections share one."""
         self._holder = holder
         self._deadline: asyncio.TimerHandle | None = asyncio.get_running_loop().call_later(handshake_s, self._cut)
-        self.transport: asyncio.Transport | None = None
+        self.transport: Abortable | None = None
         """Once it only lacks the handshake."""
         self.task: asyncio.Task[None] | None = None
         """The task that makes a transport of it."""
@@ -134,11 +135,14 @@ class PendingConnection:
             self._pending_connections.went(self._holder)
         if self.sock is not None:
             self.sock.close()
+        # Its protocol keeps this object for as long as the link is open.
+        self.transport = self.task = None
 
     def _cut(self) -> None:
-        if self.transport is not None:
+        transport = self.transport
+        if transport is not None:
             self.over()
-            abort(self.transport)
+            abort(transport)
         elif self.task is not None:
             # `over` follows when the task has ended: it may still be waiting for the socket.
             self.task.cancel()
@@ -285,7 +289,9 @@ class SocketListener:
             assert self._make is not None
             sock, protocol = pending.hand_over(), self._make(pending)
             loop = asyncio.get_running_loop()
-            pending.transport, _ = await loop.connect_accepted_socket(lambda: protocol, sock, **self._options)
+            transport, _ = await loop.connect_accepted_socket(lambda: protocol, sock, **self._options)
+            if not pending.is_over:
+                pending.transport = transport
             return
         pending.over()
 

@@ -53,6 +53,7 @@ class MemoryTransport:
         self._due = 0
         self._last_due_at = 0.0
         self._is_congested = False
+        self._datagrams_sent = self._datagrams_seen = 0
         self._deadline: asyncio.TimerHandle | None = None
         # Set as soon as the end is certain: from then on nothing is sent or received.
         self._end: _End | None = None
@@ -70,6 +71,21 @@ class MemoryTransport:
     def send(self, payload: bytes) -> None:
         if self._end is None:
             self._post(payload)
+
+    @property
+    def datagram_bytes_max(self) -> int:
+        return self._limits.datagram_bytes_max if self.wire.network.carries_datagrams else 0
+
+    def send_datagram(self, payload: bytes) -> bool:
+        network = self.wire.network
+        if self._end is not None or not network.carries_datagrams or len(payload) > self.datagram_bytes_max:
+            return False
+        self._datagrams_sent += 1
+        delay_s = None if self.wire.is_cut or self.wire.is_stalled else network.datagram_fate(self, payload)
+        if delay_s is not None:
+            take = self.wire.opposite(self).take_datagram
+            asyncio.get_running_loop().call_later(delay_s, take, self._datagrams_sent, payload)
+        return True
 
     def close(self, code: int, reason: str) -> None:
         if self._end is None:
@@ -151,6 +167,12 @@ class MemoryTransport:
         else:
             self.taken_bytes += len(item)
             tell(self, self._receiver.received, item)
+
+    def take_datagram(self, number: int, payload: bytes) -> None:
+        """Receive a datagram, unless a later one came before it."""
+        if number > self._datagrams_seen and self._end is None and self.is_reading and self._receiver is not None:
+            self._datagrams_seen = number
+            tell(self, self._receiver.received_datagram, payload)
 
     def open(self, accept: Accept) -> None:
         tell(self, self._open, accept)
@@ -244,6 +266,13 @@ class MemoryNetwork:
 
         Infinity: neither it nor anything after it arrives; cut the wire later.
         """
+        return 0.0
+
+    carries_datagrams: bool = False
+    """Whether `send_datagram` sends anything."""
+
+    def datagram_fate(self, sender: MemoryTransport, payload: bytes) -> float | None:
+        """Seconds until a datagram arrives, or None to lose it."""
         return 0.0
 
     def arrived_bytes(self, sender: MemoryTransport) -> int:

@@ -62,6 +62,15 @@ class TransportLimits:
     # Accepted connections that are not links yet: of one address, and in total.
     unopened_per_address_max: int
     unopened_max: int
+    # A payload that is sent as a datagram.
+    datagram_bytes_max: int = Limits.datagram_bytes_max
+    # Of ENet: one UDP packet; payloads that are not acknowledged; payloads that are not read.
+    udp_bytes_max: int = Limits.udp_bytes_max
+    unacked_bytes_max: int = Limits.udp_unacked_bytes_max
+    unread_bytes_max: int = Limits.udp_unread_bytes_max
+    # Silence after which a client pings, and after which a peer with something unacknowledged is gone.
+    udp_ping_s: float = Limits.udp_ping_s
+    udp_timeout_s: float = Limits.udp_timeout_s
 
     @classmethod
     def of(cls, limits: Limits) -> "TransportLimits":
@@ -75,6 +84,12 @@ class TransportLimits:
             proxy_header_bytes_max=limits.proxy_header_bytes_max,
             unopened_per_address_max=share_of(limits.unopened_max, limits.address_share),
             unopened_max=limits.unopened_max,
+            datagram_bytes_max=limits.datagram_bytes_max,
+            udp_bytes_max=limits.udp_bytes_max,
+            unacked_bytes_max=limits.udp_unacked_bytes_max,
+            unread_bytes_max=limits.udp_unread_bytes_max,
+            udp_ping_s=limits.udp_ping_s,
+            udp_timeout_s=limits.udp_timeout_s,
         )
 
 
@@ -83,7 +98,7 @@ class Transport(Protocol):
 
     @property
     def kind(self) -> str:
-        """The adapter's name: "websocket", "tcp", "memory"."""
+        """The adapter's name: "websocket", "tcp", "enet", "memory"."""
 
     @property
     def peer(self) -> str:
@@ -110,6 +125,10 @@ class Transport(Protocol):
         """Whether a payload sent now may still arrive: `lost` is called a moment after the link is known to be gone."""
 
     @property
+    def datagram_bytes_max(self) -> int:
+        """The largest payload that `send_datagram` takes; 0 if it takes none."""
+
+    @property
     def traffic(self) -> Traffic:
         """The bytes that the link has carried, including incomplete payloads.
 
@@ -118,6 +137,12 @@ class Transport(Protocol):
 
     def send(self, payload: bytes) -> None:
         """Queue one payload. It is dropped after `close`, `abort` or the peer's close."""
+
+    def send_datagram(self, payload: bytes) -> bool:
+        """Send one payload that may be lost, and may overtake those of `send`; False: use `send`.
+
+        One that a later datagram has overtaken is dropped.
+        """
 
     def close(self, code: int, reason: str) -> None:
         """Deliver what was sent, then close cleanly; abort after `close_s` if the peer does not answer. Idempotent.
@@ -143,6 +168,9 @@ class Receiver(Protocol):
 
     def received(self, payload: bytes) -> None:
         """One whole payload was received."""
+
+    def received_datagram(self, payload: bytes) -> None:
+        """One payload of `send_datagram` was received."""
 
     def kept_busy(self) -> None:
         """A frame without a payload was received: a ping, a pong, a fragment. It took as much work as a payload."""

@@ -58,6 +58,7 @@ class TcpTransport(asyncio.Protocol):
 
     kind: Final = "tcp"
     is_compressed: Final = False
+    datagram_bytes_max: Final = 0
     peer: str
     # The client that a proxy named (PROXY protocol); None means the peer of the socket.
     client: Address | None = None
@@ -98,6 +99,9 @@ class TcpTransport(asyncio.Protocol):
     def send(self, payload: bytes) -> None:
         if self._end is None:
             self._tcp.write(_HEAD.pack(len(payload)) + payload)
+
+    def send_datagram(self, payload: bytes) -> bool:
+        return False
 
     def close(self, code: int, reason: str) -> None:
         if self._end is None:

@@ -91,6 +91,7 @@ class WebSocketTransport(WSListener):
 
     kind: Final = "websocket"
     is_compressed = False
+    datagram_bytes_max: Final = 0
     peer: str
     subprotocol: Subprotocol
     _ws: WSTransport
@@ -142,6 +143,9 @@ class WebSocketTransport(WSListener):
         else:
             self._ws.send_reuse_external_bytearray(self._opcode, bytearray(HEADROOM + payload), len(HEADROOM))
 
+    def send_datagram(self, payload: bytes) -> bool:
+        return False
+
     def close(self, code: int, reason: str) -> None:
         if self._end is None:
             self._end = (code, reason)
@@ -185,6 +189,9 @@ class WebSocketTransport(WSListener):
             except ConflictingHeaders as error:
                 self.close(BROKEN, str(error))
                 return
+        # picows keeps both for as long as the link is open.
+        transport.request.headers.clear()
+        transport.response.headers.clear()
         tell(self, self._open)
 
     def _open(self) -> None:

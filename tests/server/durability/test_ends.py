@@ -171,3 +171,23 @@ async def test_an_operator_does_not_wait_forever_for_a_store_that_does_not_save(
             await ends[what]("")
 
         assert asyncio.get_running_loop().time() - began_at == pytest.approx(7.0, abs=0.1)
+
+
+@in_virtual_time
+async def test_requests_to_a_session_that_has_ended_are_left_unanswered_until_its_end_is_saved() -> None:
+    async with Bench(table()) as bench:
+        ada = await bench.sit("ada")
+        await a_moment()
+        bench.store.hold()
+        session = bench.server.sessions.get(ada.session.id)
+        assert session is not None
+        session.end()
+        asking = []
+        for _ in range(2):
+            asking.append(asyncio.create_task(ada.session.search("table")))
+            await a_moment(0.1)
+
+        bench.store.release()
+        await asyncio.wait(asking)
+
+        assert bench.server.counters.protocol_errors == 0

@@ -1,14 +1,15 @@
 """A store that is full, silent, broken or somebody else's (R4)."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import pytest
 
 from holdfast import Auth, Limits, Reason
 from holdfast.schemas.frames import Ack, Data, Hello, Position, Resume, Welcome
+from holdfast.stores import Batch, Entry, MemoryData, Outcome, Unknown
 from tests.server.durability.bench import Bench, a_moment, in_virtual_time, until
-from tests.server.durability.faults import NO_FAULT, Fault
+from tests.server.durability.faults import NO_FAULT, Fault, FaultyStore
 from tests.server.durability.rooms import Do, Say, Table, table
 
 
@@ -334,3 +335,42 @@ def test_the_story_is_worth_telling() -> None:
         assert expected[0] == ["ada:a", "ada:b", "ada:c", "ada:d"]
 
     main()
+
+
+class LateStore(FaultyStore):
+    """A commit without an answer is carried out while its outcome is read back, after the first key."""
+
+    is_late = False
+    late: Sequence[Batch] = ()
+
+    async def commit(self, batches: Sequence[Batch]) -> Sequence[Outcome]:
+        if self.is_late and any(len(batch) > 1 for batch in batches):
+            self.is_late, self.late = False, batches
+            raise Unknown("no answer")
+        return await super().commit(batches)
+
+    async def get(self, key: str) -> Entry | None:
+        entry = await super().get(key)
+        late, self.late = self.late, ()
+        if late:
+            await super().commit(late)
+        return entry
+
+
+@in_virtual_time
+async def test_a_commit_that_is_carried_out_while_it_is_read_back_is_nobody_elses() -> None:
+    store = LateStore(MemoryData())
+    async with Bench(table()) as bench:
+        bench.crash()
+        await bench.start(store)
+        ada = await bench.sit("ada")
+        await a_moment()
+
+        store.is_late = True
+        bob = await bench.sit("bob")  # a room and a session in one batch
+        await bob.send(Say("1"))
+        await ada.has_heard("bob:1")
+
+        assert not store.is_late
+        assert bench.server.counters.rooms_fenced == 0
+        assert bob.kinds == []

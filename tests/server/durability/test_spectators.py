@@ -553,9 +553,9 @@ class ListedThenWritten(FaultyStore):
 
     write: Callable[[], None] | None = None
 
-    async def list(self, prefix: str) -> list[Entry]:
-        entries = await super().list(prefix)
-        if self.write is not None and prefix.startswith("room/"):
+    async def list(self, path: str) -> list[Entry]:
+        entries = await super().list(path)
+        if self.write is not None and path.startswith("room/"):
             write, self.write = self.write, None
             write()
         return entries

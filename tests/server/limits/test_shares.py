@@ -292,6 +292,7 @@ GIVES_WAY = {
 OF_OPERATORS = {
     *("bans_max", "broadcasts_max", "packet_targets_max", "records_in_memory_max", "role_changes_max"),
     "tickets_used_max",
+    "nodes_max",
 }
 """What operators fill, or players with an account or a ticket that an operator gave them."""
 
@@ -334,6 +335,8 @@ def is_of_one(name: str) -> bool:
         *(
             "commit_turns_max",
             "commit_batches_max",
+            "nats_batch_writes_max",
+            "nats_reads_max",
             "search_slice_max",
             "search_examined_max",
             "indexed_properties_max",

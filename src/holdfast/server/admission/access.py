@@ -69,7 +69,7 @@ class Access:
         await self.bans.load()
         await self.roles.load()
         found: list[StandingRecord] = []
-        for entry in await self._records.read("standing/"):
+        for entry in await self._records.read("standing"):
             try:
                 found.append(decode_standing(entry.value))
             except Unreadable as error:

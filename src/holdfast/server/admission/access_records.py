@@ -31,10 +31,10 @@ class AccessRecords:
         self._writing: asyncio.Task[None] | None = None
         self._is_refused = False
 
-    async def read(self, prefix: str) -> list[Entry]:
+    async def read(self, path: str) -> list[Entry]:
         if self._store is None:
             return []
-        entries = await self._store.list(prefix)
+        entries = await self._store.list(path)
         self._revisions.update((entry.key, entry.revision) for entry in entries)
         return entries
 

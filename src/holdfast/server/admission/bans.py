@@ -85,7 +85,7 @@ class Bans:
 
     async def load(self) -> None:
         """Load the bans from the store."""
-        for entry in await self._records.read("ban/"):
+        for entry in await self._records.read("ban"):
             try:
                 self._add(project(decode_ban(entry.value), BanInfo))
             except (Unreadable, Invalid) as error:

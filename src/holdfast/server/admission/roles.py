@@ -39,7 +39,7 @@ class Roles:
 
     async def load(self) -> None:
         """Load the changes from the store."""
-        for entry in await self._records.read("roles/"):
+        for entry in await self._records.read("roles"):
             try:
                 changes = project(decode_role(entry.value), RoleInfo)
             except Unreadable as error:

@@ -87,6 +87,7 @@ class LiveConnection(Connection):
         "_batch_bytes_max",
         "_control",
         "_counters",
+        "_datagram_bytes_max",
         "_decode",
         "_encode",
         "_holds",
@@ -108,6 +109,7 @@ class LiveConnection(Connection):
         "allowed_bytes",
         "backlog",
         "codec",
+        "due_at",
         "features",
         "is_confirmed",
         "portion_max",
@@ -142,12 +144,15 @@ class LiveConnection(Connection):
         self.is_confirmed = False
         """Whether the client has sent something since its welcome: then it has the token that came with it."""
         self._looked: Look | None = None
+        self.due_at: float | None = None
+        """When it is checked whether the session is idle or too old; None for never."""
         # To the client
         self._batch_bytes_max = min(limits.batch_bytes_max, limits.payload_bytes_max)
         # The largest payload written in one piece: nothing before the welcome, which is sent alone.
         self._whole_bytes_max = 0
         self._control: list[Frame] = []
         self._latest: dict[tuple[int, str, str], Latest] = {}
+        self._datagram_bytes_max = 0
         self._is_congested = False
         self._holds = 0
         self._ping_id = 0
@@ -163,9 +168,10 @@ class LiveConnection(Connection):
         """The link is open: a hello must follow."""
         self._transport = transport
         self.transport_kind = transport.kind
-        self.peer = transport.peer
+        self.comes_from(transport.peer)
         self.is_encrypted = transport.is_encrypted
         self.is_compressed = transport.is_compressed
+        self._datagram_bytes_max = transport.datagram_bytes_max
         self.codec = CODECS[transport.subprotocol.name]
         self._decode = self.codec.from_client
         self._encode = self.codec.encode
@@ -186,6 +192,36 @@ class LiveConnection(Connection):
             self.process(payload)
         else:
             self._services.received_early(self, payload)
+
+    def received_datagram(self, payload: bytes) -> None:
+        """Unreliable messages that have travelled on their own: they may have overtaken whatever was sent before them.
+
+        Before the welcome they are dropped, and those for a channel that is not open (`_on_latest`). Those of a
+        connection that was taken over come with that connection, which processes nothing any more. They prove nothing:
+        a client is confirmed, and its session resumed, only by reliable messages.
+        """
+        if self.session is None or not self._on_frame:
+            return
+        self.heard_at = self._now()
+        if self.backlog is not None:
+            return
+        if not self.allowed_bytes.take(self.heard_at, len(payload) + PAYLOAD_OVERHEAD_BYTES):
+            self._services.over(self, "bytes_per_s")
+            return
+        self._counters.bytes_received += len(payload)
+        self.bytes_received += len(payload)
+        if self.tap is not None:
+            self.tap("in", payload)
+        try:
+            frames = self._decode(payload)
+            if not all(isinstance(frame, Latest) for frame in frames):
+                raise ProtocolError("a datagram may have nothing but latest frames")
+        except ProtocolError as error:
+            self._counters.protocol_errors += 1
+            self.close(error.reason, str(error))
+        else:
+            self._counters.frames_received += len(frames)
+            self.process(payload, frames)
 
     def kept_busy(self) -> None:
         """The transport answered a control frame, such as a ping: it costs as much as a small payload."""
@@ -440,6 +476,7 @@ class LiveConnection(Connection):
         try:
             frames = self._control
             session = self.session
+            datagrams: list[Frame] = []
             if session is not None:
                 if session.closing or session.beside:
                     self._take_others(session, frames, with_ack=with_ack)
@@ -449,9 +486,12 @@ class LiveConnection(Connection):
                         frames += channel.take_blocks() if self._reads_blocks else channel.take()
                     if channel.ack_sent < channel.applied:
                         self._acknowledge(frames, channel, at_once=with_ack)
-                if self._latest and not self._is_congested:
-                    frames += self._latest.values()
-                    self._latest.clear()
+                if self._latest:
+                    if self._datagram_bytes_max:
+                        datagrams = self._take_datagrams()
+                    if not self._is_congested:
+                        frames += self._latest.values()
+                        self._latest.clear()
             if frames:
                 self._control = []
                 transport = self._transport
@@ -472,9 +512,32 @@ class LiveConnection(Connection):
                     self._trace(len(frames), size)
                 if self._is_congested and transport.buffered_bytes > self._limits.write_buffer_bytes_max:
                     self.cut(Reason.SLOW)
+            if datagrams:
+                self._send_datagrams(datagrams)
         except Exception as error:  # noqa: BLE001 - our bug: logged, counted, contained in this connection
             self._services.faults.report("writing to a connection", error, connection=self.id, peer=self.peer)
             self.cut(Reason.INTERNAL)
+
+    def _take_datagrams(self) -> list[Frame]:
+        """The unreliable messages that fit into a datagram: these do not wait for a client that reads slowly."""
+        bytes_max = self._datagram_bytes_max
+        small = {name: latest for name, latest in self._latest.items() if latest.size_max <= bytes_max}
+        for name in small:
+            del self._latest[name]
+        return list(small.values())
+
+    def _send_datagrams(self, frames: list[Frame]) -> None:
+        """After the reliable messages of this flush: the first of a seat must not overtake the frame that opens it."""
+        transport = self._transport
+        assert transport is not None
+        self._counters.frames_sent += len(frames)
+        for payload in self.codec.payloads(frames, self._datagram_bytes_max):
+            self._counters.bytes_sent += len(payload)
+            self.bytes_sent += len(payload)
+            if not transport.send_datagram(payload):
+                transport.send(payload)
+            if self.tap is not None:
+                self.tap("out", payload)
 
     def _take_others(self, session: Session, frames: list[Frame], *, with_ack: bool) -> None:
         """The same for channels that are not the seat's: few sessions have one."""

@@ -9,7 +9,7 @@ from holdfast.core.outlet import Outlet
 from holdfast.core.reasons import Reason
 from holdfast.core.session import Session, SessionFlags
 from holdfast.server.connection.connection import LiveConnection
-from holdfast.server.context import Clock
+from holdfast.server.context import Clock, Deadlines
 
 
 class Connections:
@@ -140,14 +140,18 @@ class Lifetimes:
     """Ends connected sessions that are idle or too old.
 
     A session is idle when its client has sent no message and no request and acknowledged nothing for `idle_s`; pongs do
-    not count as activity. One timer per connection, so that a disconnected session keeps none: activity does not reset
-    it; a timer that fires too early is restarted.
+    not count as activity. One deadline per connection, so that a disconnected session keeps none: activity does not
+    move it; one that is reached too early is followed by another.
     """
 
-    def __init__(self, clock: Clock, end_session: Callable[[Session, Reason, str], None]) -> None:
+    def __init__(
+        self, clock: Clock, connections: Connections, end_session: Callable[[Session, Reason, str], None]
+    ) -> None:
         self._clock = clock
+        self._connections = connections
         self._end_session = end_session
-        self._timers: dict[LiveConnection, asyncio.TimerHandle] = {}
+        self._deadlines = Deadlines(clock, self._is_next, self._check)
+        self.stop = self._deadlines.stop
 
     def begin(self, connection: LiveConnection, session: Session) -> None:
         """The connection belongs to the session."""
@@ -155,23 +159,24 @@ class Lifetimes:
         idle_at = [session.last_active_at + limits.idle_s] if limits.idle_s else []
         old_at = [session.created_at + limits.session_age_max_s] if limits.session_age_max_s else []
         if idle_at or old_at:
-            ends_at = min(idle_at + old_at)
-            self._timers[connection] = self._clock.loop.call_at(ends_at, self._check, connection)
+            connection.due_at = min(idle_at + old_at)
+            self._deadlines.add(connection.due_at, connection.id)
 
     def renew(self, session: Session) -> None:
         """The limits of the session have changed."""
         connection = session.connection
         if isinstance(connection, LiveConnection) and connection.session is session:
-            self.cancel(connection)
+            connection.due_at = None
             self.begin(connection, session)
 
-    def cancel(self, connection: LiveConnection) -> None:
-        timer = self._timers.pop(connection, None)
-        if timer is not None:
-            timer.cancel()
+    def _is_next(self, at: float, connection_id: str) -> bool:
+        connection = self._connections.get(connection_id)
+        return connection is not None and connection.due_at == at
 
-    def _check(self, connection: LiveConnection) -> None:
-        self._timers.pop(connection, None)
+    def _check(self, connection_id: str) -> None:
+        connection = self._connections.get(connection_id)
+        assert connection is not None
+        connection.due_at = None
         session, now = connection.session, self._clock.now()
         if session is None or not connection.is_open:
             return

@@ -62,6 +62,9 @@ class RequestHandler:
         if self._is_stopped and self._stored.is_saved(session):
             # The connection is about to close, and the client repeats the request on the next server.
             return
+        if session.state is SessionState.ENDED:
+            # Its connection closes once that is saved.
+            return
         is_new = request.id > session.last_request
         if not is_new and request.operation not in READS:
             if (reply := session.reply_to(request.id)) is not None:

@@ -32,6 +32,8 @@ log = get_logger("holdfast.server")
 # The weight of the last pause between two commits in the moving average, and the longest pause that counts.
 _PAUSE_GAIN = 0.25
 _PAUSE_MAX_S = 1.0
+# Messages that are deleted in one batch.
+_DISCARDED_MAX = 500
 
 
 class PendingBatch:
@@ -270,11 +272,13 @@ class Committer:
         batches: list[PendingBatch] = []
         of_room: dict[RoomWriter, PendingBatch] = {}
         size = 0
-        if self._discarded:
+        # In batches of some size: a store may have a limit for one.
+        for start in range(0, len(self._discarded), _DISCARDED_MAX):
             batch = PendingBatch()
-            batch.writes += [Write(send.key, None, send.revision) for send in self._discarded]
+            sends = self._discarded[start : start + _DISCARDED_MAX]
+            batch.writes += [Write(send.key, None, send.revision) for send in sends]
             batches.append(batch)
-            self._discarded.clear()
+        self._discarded.clear()
         links = self.sessions.links()
         for room in list(self._dirty_rooms):
             if room not in self._dirty_rooms:
@@ -376,6 +380,24 @@ class Committer:
 
     async def _read_back(self, batch: PendingBatch) -> bool:
         """Find out what became of a batch, and act on it; False if it was not written."""
+        before: list[int] | None = None
+        while True:
+            entries = await self._read_all(batch)
+            values = [entry.value if entry is not None else None for entry in entries]
+            revisions = [entry.revision if entry is not None else ABSENT for entry in entries]
+            if values == [write.value for write in batch.writes]:
+                self._committed(batch, revisions)
+                return True
+            if revisions == [write.revision for write in batch.writes]:
+                return False
+            if revisions == before:
+                self._fenced(batch, revisions)
+                return True
+            # A store may still have carried it out while it was read. What stays as it is, is another server's.
+            before = revisions
+
+    async def _read_all(self, batch: PendingBatch) -> list[Entry | None]:
+        """What the store has for each write of the batch, one after the other."""
         entries: list[Entry | None] = []
         while len(entries) < len(batch.writes):
             try:
@@ -386,15 +408,7 @@ class Committer:
                 # From the beginning: what was read before may have changed.
                 entries.clear()
                 await asyncio.sleep(self._limits.store_retry_s)
-        values = [entry.value if entry is not None else None for entry in entries]
-        revisions = [entry.revision if entry is not None else ABSENT for entry in entries]
-        if values == [write.value for write in batch.writes]:
-            self._committed(batch, revisions)
-        elif revisions == [write.revision for write in batch.writes]:
-            return False
-        else:
-            self._fenced(batch, revisions)
-        return True
+        return entries
 
     # Its outcome
 

@@ -139,13 +139,14 @@ class GatedOutlet(ChannelOutlet):
 
     def record(self) -> ChannelRecord:
         """Both streams as they are once the commit has succeeded."""
-        channel = self.channel
+        channel, leaving = self.channel, self._leaving
+        kept = channel.kept_messages()
         return ChannelRecord(
             channel.number,
             channel.generation,
             max(self._leaving_applied, channel.applied),
             channel.last_seq + self._leaving_messages,
-            [*channel.kept_messages(), *messages_of(self._leaving)],
+            [*kept, *messages_of(leaving)] if leaving else kept,
             self._is_finished,
             channel.overflowed,
         )

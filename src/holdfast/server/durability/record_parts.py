@@ -125,6 +125,8 @@ class SpillingList:
     def cut(self, entries: Mapping[int, bytes], changes: PartChanges) -> list[Raw]:
         """The entries that the next record has inline; what is spilled or deleted goes into `changes`."""
         self._commits += 1
+        if not entries and not self._inline and not self._spilled:
+            return []
         is_long = self._inline_bytes > self._inline_bytes_max
         for number, encoded in entries.items():
             known = self._inline.get(number)

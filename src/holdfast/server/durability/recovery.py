@@ -143,11 +143,11 @@ class Recovery:
 
     async def _read_all(self) -> tuple[dict[str, list[Entry]], dict[str, Entry], list[Entry], list[Entry]]:
         store = self._committer.store
-        sessions = {entry.key.partition("/")[2]: entry for entry in await store.list("session/")}
+        sessions = {entry.key.partition("/")[2]: entry for entry in await store.list("session")}
         rooms: dict[str, list[Entry]] = {}
-        for entry in await store.list("room/"):
+        for entry in await store.list("room"):
             rooms.setdefault(room_id_of(entry), []).append(entry)
-        return rooms, sessions, await store.list("effect/"), await store.list("send/")
+        return rooms, sessions, await store.list("effect"), await store.list("send")
 
     def _restore_when_asked(self, rooms: dict[str, list[Entry]], sessions: dict[str, Entry]) -> None:
         """Restore these when they are asked for, the others over time."""
@@ -252,8 +252,7 @@ class Recovery:
             self.restore_session(session_id)
 
     async def _read_room(self, room_id: str) -> list[Entry]:
-        entries = await self._committer.store.list(room_key(room_id))
-        return [each for each in entries if room_id_of(each) == room_id]
+        return await self._committer.store.list(room_key(room_id))
 
     def _is_known(self, room_id: str) -> bool:
         return not room_id or room_id in self._pending.rooms or room_key(room_id) in self.set_aside

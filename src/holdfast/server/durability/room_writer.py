@@ -40,8 +40,6 @@ _NOTHING = Raw(_NIL)
 # A larger seat is encoded only when it has changed. Smaller ones are encoded with every commit: remembering what was
 # saved of them would take as much memory as they do.
 _LARGE_SEAT_BYTES = 1024
-# How MessagePack says that so many fields follow; up to 15.
-_SEAT_ARRAY = bytes([0x90 + len(SeatRecord.__struct_fields__)])
 
 
 _Cut = tuple[bytes, bytes]
@@ -219,7 +217,10 @@ class RoomWriter:
             properties = Raw(_encode(dict(self.runner.context.properties)))
             self._check_settings()
             seats = [seat for seat in self.runner.seats.occupied if not seat.is_joining]
-            data = {seat: (self._cut_data(seat), self._cut_options(seat)) for seat in seats}
+            data = {
+                seat: (self._cut_data(seat), _NIL if seat.options is None else self._cut_options(seat))
+                for seat in seats
+            }
             for place in self.runner.context.spectators or ():
                 if not place.is_joining:
                     data[place] = (_NIL, _NIL)
@@ -252,7 +253,7 @@ class RoomWriter:
         sends, self._sends = self._sends, None
         saved = {session for session in sends.messages if session in sends.saved or self._context.is_saved(session)}
         return [
-            (session, messages, f"{sends_key(session.id)}{self.room_id}.{number}" if session in saved else "")
+            (session, messages, f"{sends_key(session.id)}/{self.room_id}.{number}" if session in saved else "")
             for session, messages in sends.messages.items()
         ]
 
@@ -350,16 +351,14 @@ class RoomWriter:
     def _cut_data(self, seat: Seat) -> bytes:
         data = _encode(seat.player.data)
         saved = self._lists.seats.get(seat.number)
-        # How a `SeatRecord` with this data begins: an array, the player, the session, the data.
-        start = b"%b%b%b%b" % (_SEAT_ARRAY, _encode(seat.player_id), _encode(seat.session.id), data)
-        if saved is None or not saved.startswith(start):
+        # How a `SeatRecord` with this data begins, after the byte that says how many fields it has.
+        start = _encode((seat.player_id, seat.session.id, Raw(data)))[1:]
+        if saved is None or not saved.startswith(start, 1):
             # Read it once: better an error now than after the crash.
             self._read_data(data)
         return data
 
     def _cut_options(self, seat: Seat) -> bytes:
-        if seat.options is None:
-            return _NIL
         options = _encode(seat.options)
         # As above; the game may have changed them.
         self._read_options(options)
@@ -370,8 +369,9 @@ class RoomWriter:
     ) -> RoomRecord:
         context = self.runner.context
         assert isinstance(context.random, SplitMix64)
-        for seat in self._large_seats.keys() - data.keys():
-            del self._large_seats[seat]
+        if self._large_seats:
+            for seat in self._large_seats.keys() - data.keys():
+                del self._large_seats[seat]
         return room_record(
             self._room,
             now=self._clock.now(),
@@ -407,8 +407,8 @@ class RoomWriter:
 
     def _cut_seat(self, seat: Seat, data: bytes, options: bytes, list_: SpillingList) -> bytes:
         session, is_resyncing = seat.session, seat in self.runner.resyncs.waiting
-        version = (data, options, seat.name, seat.outlet.record_version(), session.id, session.rewound, is_resyncing)
-        if self._large_seats.get(seat) == version:
+        large = self._large_seats.get(seat)
+        if large is not None and large == self._version(seat, data, options):
             saved = list_.get(seat.number)
             assert saved is not None
             return saved
@@ -431,10 +431,15 @@ class RoomWriter:
         )
         encoded = encode_listed(record)
         if len(encoded) > _LARGE_SEAT_BYTES:
-            self._large_seats[seat] = version
-        else:
-            self._large_seats.pop(seat, None)
+            self._large_seats[seat] = self._version(seat, data, options)
+        elif large is not None:
+            del self._large_seats[seat]
         return encoded
+
+    def _version(self, seat: Seat, data: bytes, options: bytes) -> tuple[Any, ...]:
+        """Equal for two cuts of a seat that have the same record."""
+        session, is_resyncing = seat.session, seat in self.runner.resyncs.waiting
+        return (data, options, seat.name, seat.outlet.record_version(), session.id, session.rewound, is_resyncing)
 
 
 class _Pending(msgspec.Struct):

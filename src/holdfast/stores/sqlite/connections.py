@@ -39,9 +39,9 @@ _CONFLICTS = """
 """
 
 _ONE = "SELECT key, value, revision FROM entry WHERE key = ?"
-_RANGE = f"SELECT key, value, revision FROM entry WHERE key > '{COUNT_KEY}' AND key >= ? AND key < ? ORDER BY key"  # noqa: S608 - a constant
-# Greater than every character of a key.
-_AFTER = "\x7f"
+_ALL = f"SELECT key, value, revision FROM entry WHERE key > '{COUNT_KEY}' ORDER BY key"  # noqa: S608 - a constant
+_BELOW = "SELECT key, value, revision FROM entry WHERE key = ? OR (key > ? AND key < ?) ORDER BY key"
+_AFTER_SLASH = "0"
 
 
 class Writer:
@@ -248,9 +248,9 @@ class Reader:
         except sqlite3.Error as error:
             raise translate(error, self._path) from error
 
-    def list(self, prefix: str) -> list[Entry]:
-        """The entries whose keys have the prefix, in order."""
-        return self._select(_RANGE, prefix, prefix + _AFTER)
+    def list(self, path: str) -> list[Entry]:
+        """The entry of this key and those below it, in order."""
+        return self._select(_BELOW, path, f"{path}/", path + _AFTER_SLASH) if path else self._select(_ALL)
 
 
 # Errors: only the listed ones are harmless, that is, nothing was written and a retry may help. A log whose sync failed

@@ -28,7 +28,7 @@ from holdfast.stores.port import (
     Write,
     check_batches,
     check_key,
-    check_prefix,
+    check_path,
     commit_one,
 )
 from holdfast.stores.sqlite.connections import Reader, Writer
@@ -183,9 +183,9 @@ class SqliteStore:
         self._check_file()
         return entry
 
-    async def list(self, prefix: str) -> list[Entry]:
-        check_prefix(prefix)
-        entries = await self._check_open().reading.run(partial(self._reader.list, prefix), late=Unavailable)
+    async def list(self, path: str) -> list[Entry]:
+        check_path(path)
+        entries = await self._check_open().reading.run(partial(self._reader.list, path), late=Unavailable)
         self._check_file()
         return entries
 

@@ -1,0 +1,24 @@
+"""A cluster: which nodes live, and which of them is next to own a room.
+
+So far this is membership alone: nodes that beat on a bus know of each other. Servers do not use it yet.
+"""
+
+from holdfast.cluster.heart import Heart
+from holdfast.cluster.membership import ClusterMember, MemberChange, MemberList, MemberState
+from holdfast.cluster.nats import NatsBus
+from holdfast.cluster.port import Bus, BusError, NobodyThere, NoReply
+from holdfast.cluster.watch import MemberWatch
+
+__all__ = [
+    "Bus",
+    "BusError",
+    "ClusterMember",
+    "Heart",
+    "MemberChange",
+    "MemberList",
+    "MemberState",
+    "MemberWatch",
+    "NatsBus",
+    "NoReply",
+    "NobodyThere",
+]

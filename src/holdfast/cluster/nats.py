@@ -1,0 +1,60 @@
+"""A bus on core NATS: `hf.<cluster>.beat.<life>` and the like. A link of its own, beside that of the store."""
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from holdfast.cluster.port import Answer, Heard, NobodyThere, NoReply
+from holdfast.core.limits import Limits, NatsLimits
+from holdfast.stores.nats.address import parse_address
+from holdfast.stores.nats.link import NatsLink, NoAnswer, NoResponder, check_library
+from holdfast.stores.port import Unavailable
+
+if TYPE_CHECKING:
+    from nats.aio.msg import Msg
+
+
+class NatsBus:
+    """The bus of the cluster with the name in this address, as in "nats://127.0.0.1:4222/arena"."""
+
+    def __init__(self, address: str, *, limits: NatsLimits | None = None) -> None:
+        parsed = parse_address(address)
+        check_library()
+        self._root = f"hf.{parsed.name}."
+        self._link = NatsLink(parsed, limits or Limits())
+
+    async def open(self) -> None:
+        await self._link.open()
+
+    async def close(self) -> None:
+        await self._link.close()
+
+    def on_reconnect(self, heard: Callable[[], None]) -> None:
+        self._link.on_reconnect.append(heard)
+
+    async def tell(self, topic: str, payload: bytes) -> None:
+        try:
+            await self._link.publish(self._root + topic, payload)
+        except (Unavailable, NoAnswer):
+            # There is no link: nobody would hear it later either.
+            return
+
+    async def listen(self, topic: str, heard: Heard) -> None:
+        async def told(message: "Msg") -> None:
+            heard(message.subject.removeprefix(self._root), message.data)
+
+        await self._link.listen(self._root + topic, told)
+
+    async def answer(self, topic: str, answer: Answer) -> None:
+        async def asked(message: "Msg") -> None:
+            await self._link.reply(message, answer(message.data))
+
+        await self._link.listen(self._root + topic, asked)
+
+    async def ask(self, topic: str, payload: bytes, within_s: float) -> bytes:
+        try:
+            message = await self._link.request(self._root + topic, payload, within_s=within_s)
+        except NoResponder as error:
+            raise NobodyThere(topic) from error
+        except (Unavailable, NoAnswer) as error:
+            raise NoReply(str(error)) from error
+        return message.data

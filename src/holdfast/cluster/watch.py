@@ -1,0 +1,96 @@
+"""Membership on a bus: hears the beats of others, asks after those that fell silent, and tells of every change."""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+
+import msgspec
+
+from holdfast.cluster.membership import MemberChange, MemberList
+from holdfast.cluster.port import Bus, NobodyThere, NoReply
+from holdfast.core.limits import ClusterLimits
+from holdfast.logs import get_logger
+from holdfast.schemas.beat import Beat, Goodbye
+
+log = get_logger("holdfast.cluster")
+
+BEATS, BYES, NODES = "beat", "bye", "node"
+"""The topics: each is followed by the life that it is about."""
+
+
+class MemberWatch:
+    """One node's view of the cluster, kept from `start` to `stop`."""
+
+    def __init__(self, bus: Bus, own_life: str, limits: ClusterLimits) -> None:
+        self._bus = bus
+        self._own_life = own_life
+        self._limits = limits
+        self._loop = asyncio.get_running_loop()
+        self.membership = MemberList(own_life, limits, self._loop.time())
+        self.on_change: list[Callable[[MemberChange], None]] = []
+        self._watching: asyncio.Task[None] | None = None
+        self._asking: dict[str, asyncio.Task[None]] = {}
+
+    async def start(self) -> None:
+        """Listen, and watch from now on. The bus is open already."""
+        self._bus.on_reconnect(self.doubt)
+        await self._bus.answer(f"{NODES}.{self._own_life}", lambda _: b"")
+        await self._bus.listen(f"{BEATS}.*", self._beat)
+        await self._bus.listen(f"{BYES}.*", self._bye)
+        self._watching = self._loop.create_task(self._watch())
+
+    async def stop(self) -> None:
+        """Watch no more; the bus stays open."""
+        tasks = [task for task in (self._watching, *self._asking.values()) if task is not None]
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+    def doubt(self) -> None:
+        """The fault may be here: the link was lost, or the store does not answer."""
+        self.membership.doubt(self._loop.time())
+
+    def _beat(self, _: str, payload: bytes) -> None:
+        try:
+            beat = msgspec.msgpack.decode(payload, type=Beat)
+        except msgspec.MsgspecError as error:
+            log.warning("a beat cannot be read", error=str(error))
+            return
+        self._tell(self.membership.heard(beat, self._loop.time()))
+
+    def _bye(self, _: str, payload: bytes) -> None:
+        try:
+            bye = msgspec.msgpack.decode(payload, type=Goodbye)
+        except msgspec.MsgspecError as error:
+            log.warning("a bye cannot be read", error=str(error))
+            return
+        self._tell(self.membership.said_bye(bye.life, self._loop.time()))
+
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(self._limits.beat_s)
+            self._tell(self.membership.advance(self._loop.time()))
+            for life in self.membership.suspects():
+                if life not in self._asking:
+                    task = self._asking[life] = self._loop.create_task(self._ask(life))
+                    task.add_done_callback(partial(self._asked, life))
+
+    def _asked(self, life: str, _: asyncio.Task[None]) -> None:
+        del self._asking[life]
+
+    async def _ask(self, life: str) -> None:
+        try:
+            await self._bus.ask(f"{NODES}.{life}", b"", self._limits.probe_s)
+        except NobodyThere:
+            self._tell(self.membership.absent(life, self._loop.time()))
+        except NoReply:
+            self.membership.present(life)
+        else:
+            self.membership.present(life)
+
+    def _tell(self, changes: list[MemberChange]) -> None:
+        for change in changes:
+            log.info("a node is now something else", node=change.life, state=change.after.value, why=change.why)
+            for heard in self.on_change:
+                heard(change)

@@ -1,0 +1,33 @@
+"""What a node of a cluster says of itself to the others, several times a second, and when it goes."""
+
+from msgspec import Struct
+
+
+class Beat(Struct, frozen=True, kw_only=True):
+    """A sign of life. Fields are only ever added, with defaults: nodes of two versions hear each other."""
+
+    life: str
+    """This run of the process; a restart is another life."""
+    number: int
+    """Counts the beats of this life."""
+    name: str = ""
+    version: str = ""
+    """Of Holdfast."""
+    addresses: tuple[str, ...] = ()
+    """Where other nodes reach it."""
+    kinds: tuple[str, ...] = ()
+    """The kinds of rooms that it can host."""
+    load: float = 0.0
+    """How busy it is, from 0 to 1."""
+    is_draining: bool = False
+    """It takes no more rooms, and will end."""
+    loop_age_s: float = 0.0
+    """How long ago its event loop last had a turn: a handler that blocks the loop does not stop the beats."""
+    rows: int = 0
+    """The number of the last change of its rooms that it has told."""
+
+
+class Goodbye(Struct, frozen=True):
+    """The last words of a life: its rooms are saved, and others may have them."""
+
+    life: str

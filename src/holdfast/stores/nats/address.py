@@ -1,0 +1,106 @@
+"""The address of a store on NATS: "nats://127.0.0.1:4222/arena", or several servers of one cluster, with commas.
+
+After the servers comes the name of the store ("holdfast" if there is none): one NATS keeps the stores of many games.
+After a question mark come the options, as in "?replicas=3&credentials=game.creds".
+"""
+
+import re
+from pathlib import Path
+from urllib.parse import SplitResult, parse_qsl, urlsplit
+
+import msgspec
+
+from holdfast.core.addresses import is_loopback
+
+SCHEMES = ("nats", "tls")
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_DEFAULT_NAME = "holdfast"
+_REPLICAS = (1, 3, 5)
+
+
+class NatsAddress(msgspec.Struct, frozen=True, kw_only=True):
+    """Where the NATS servers are, how to get in, and which store it is."""
+
+    servers: tuple[str, ...]
+    """Each with its scheme, and with user and password or a token if it has them."""
+    name: str
+    replicas: int | None = None
+    """On how many servers each record is; None: 3 in a cluster of NATS servers, otherwise 1."""
+    monitors: tuple[str, ...] = ()
+    """The HTTP addresses of the servers' monitoring, which says how they save."""
+    credentials: str = ""
+    """A file of a user's credentials (.creds)."""
+    ca: str = ""
+    """A file with the certificate of the authority that signed the servers' certificates."""
+    certificate: str = ""
+    """A file with this server's own certificate, if the NATS servers ask for one; `key` is its key."""
+    key: str = ""
+
+    @property
+    def is_encrypted(self) -> bool:
+        return self.servers[0].startswith("tls:")
+
+    @property
+    def is_local(self) -> bool:
+        """Whether nothing leaves this machine."""
+        return all(is_loopback(urlsplit(server).hostname or "") for server in self.servers)
+
+    def __str__(self) -> str:
+        """The address without its secrets."""
+        places = (_place(urlsplit(server)) for server in self.servers)
+        return f"{self.servers[0].partition(':')[0]}://{','.join(places)}/{self.name}"
+
+
+def parse_address(url: str) -> NatsAddress:
+    """The address in a setting; `ValueError` says what is wrong with it."""
+    where, _, query = url.partition("?")
+    scheme = where.partition("://")[0]
+    servers, names = [], set()
+    for item in where.split(","):
+        server = urlsplit(item if "://" in item else f"{scheme}://{item}")
+        if server.scheme not in SCHEMES or server.scheme != scheme:
+            raise ValueError(f"{_shown(url)}: each server begins with {scheme}://, or with nothing")
+        if not server.hostname or server.fragment:
+            raise ValueError(f"{_shown(url)}: a store on NATS is nats://host:port, as in nats://127.0.0.1:4222")
+        names |= {server.path.strip("/")} - {""}
+        servers.append(f"{scheme}://{_login(server)}{_place(server)}")
+    if len(names) > 1 or not all(map(_NAME.fullmatch, names)):
+        raise ValueError(
+            f"{_shown(url)}: the name of a store is one word of letters, digits, - and _, after the servers"
+        )
+    return _with_options(url, NatsAddress(servers=tuple(servers), name=next(iter(names), _DEFAULT_NAME)), query)
+
+
+def _with_options(url: str, address: NatsAddress, query: str) -> NatsAddress:
+    try:
+        options = dict(parse_qsl(query, keep_blank_values=True, strict_parsing=bool(query)))
+        replicas = int(options.pop("replicas")) if "replicas" in options else None
+    except ValueError:
+        raise ValueError(f"{_shown(url)}: options are written as ?replicas=3&credentials=game.creds") from None
+    if replicas not in {None, *_REPLICAS}:
+        raise ValueError(f"{_shown(url)}: replicas must be 1, 3 or 5")
+    monitors = tuple(filter(None, options.pop("monitor", "").split(",")))
+    if any(urlsplit(each).scheme not in {"http", "https"} for each in monitors):
+        raise ValueError(f"{_shown(url)}: monitor is the HTTP address of a NATS server, as in http://127.0.0.1:8222")
+    files = {name: options.pop(name, "") for name in ("credentials", "ca", "certificate", "key")}
+    if options:
+        raise ValueError(
+            f"{_shown(url)}: unknown option {min(options)}; there are replicas, monitor, {', '.join(files)}"
+        )
+    for name, file in files.items():
+        if file and not Path(file).is_file():
+            raise ValueError(f"{_shown(url)}: {name}: there is no file {file}")
+    return msgspec.structs.replace(address, replicas=replicas, monitors=monitors, **files)
+
+
+def _login(server: SplitResult) -> str:
+    return server.netloc.rpartition("@")[0] + "@" if "@" in server.netloc else ""
+
+
+def _place(server: SplitResult) -> str:
+    return server.netloc.rpartition("@")[2]
+
+
+def _shown(url: str) -> str:
+    """The URL without what may be a secret."""
+    return re.sub(r"//[^/@,]*@", "//…@", url.partition("?")[0])

@@ -1,0 +1,641 @@
+"""What is particular to the store on NATS: its address, what is in its stream, its setup, and who has it."""
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import sys
+import urllib.request
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from holdfast.core.limits import Limits
+from holdfast.stores import ABSENT, Full, Held, NatsStore, RevisionConflict, Unavailable, Unknown, Write
+from holdfast.stores.nats.address import parse_address
+from holdfast.stores.nats.link import NatsLink, NoAnswer
+from holdfast.stores.nats.subjects import Subjects
+from tests.cases import every_case
+from tests.deadlines import DEADLINE_S
+from tests.e2e.serving import python_process, read_until
+from tests.log_lines import line_of
+from tests.nats_server import NatsServer, shared_server
+
+ROOT = Path(__file__).parents[2]
+PAYLOAD = 1024 * 1024
+
+
+@pytest.fixture
+def name(request: pytest.FixtureRequest) -> str:
+    return f"{request.node.name[:50].partition('[')[0]}-{os.getpid()}"
+
+
+@pytest.fixture
+def url(name: str) -> str:
+    """A store of this test alone; its configuration is as it should be."""
+    server = shared_server()
+    return f"{server.url}/{name}?monitor={server.monitor}"
+
+
+@pytest.fixture
+async def store(url: str) -> AsyncIterator[NatsStore]:
+    store = NatsStore(url)
+    await store.open()
+    yield store
+    await store.close()
+
+
+@pytest.fixture
+def server(tmp_path: Path) -> Iterator[NatsServer]:
+    """One to stop, or to configure; it is not running yet."""
+    server = NatsServer(tmp_path)
+    yield server
+    server.kill()
+
+
+async def ask(store: NatsStore, subject: str, **body: Any) -> Any:
+    """A request to JetStream, as an operator makes it."""
+    link = NatsLink(store.address, Limits())
+    await link.open()
+    answer = await link.request(f"$JS.API.{subject}", json.dumps(body).encode())
+    await link.close()
+    return json.loads(answer.data)
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [line_of(record)[0] for record in caplog.records if record.name == "holdfast.stores"]
+
+
+# Addresses and subjects
+
+
+@every_case(
+    "url, servers, name",
+    [
+        ("nats://127.0.0.1:4222", ["nats://127.0.0.1:4222"], "holdfast"),
+        ("nats://a:1,nats://b:2/arena", ["nats://a:1", "nats://b:2"], "arena"),
+        ("nats://a:1,b:2,c", ["nats://a:1", "nats://b:2", "nats://c"], "holdfast"),
+        ("tls://ada:secret@a:1/arena/?replicas=3", ["tls://ada:secret@a:1"], "arena"),
+    ],
+)
+def test_an_address_names_servers_and_a_store(url: str, servers: list[str], name: str) -> None:
+    address = parse_address(url)
+
+    assert (list(address.servers), address.name) == (servers, name)
+    assert "secret" not in str(address)
+
+
+@every_case(
+    "url, says",
+    [
+        ("nats://", "nats://host:port"),
+        ("nats://a,tls://b", "each server begins with nats://"),
+        ("nats://a/one,nats://b/two", "the name of a store"),
+        ("nats://a/one.two", "the name of a store"),
+        ("nats://a?replicas=2", "1, 3 or 5"),
+        ("nats://a?replicas=x", "options are written as"),
+        ("nats://a?replica=3", "unknown option replica"),
+        ("nats://a?monitor=8222", "monitor is the HTTP address"),
+        ("nats://a?ca=/no/such.pem", "there is no file /no/such.pem"),
+    ],
+)
+def test_an_address_that_cannot_be_right_is_refused_without_its_secrets(url: str, says: str) -> None:
+    with pytest.raises(ValueError, match=says) as caught:
+        parse_address(url.replace("//a", "//ada:secret@a", 1))
+
+    assert "secret" not in str(caught.value)
+
+
+@every_case("key", ["a", "a/b/c", "".join(map(chr, range(33, 127))).replace("/", ""), "*/>/.", "=2F", "a=/$"])
+def test_every_key_has_a_subject_of_its_own_and_is_read_from_it(key: str) -> None:
+    subjects = Subjects("arena")
+
+    subject = subjects.of_key(key)
+
+    assert subjects.key_in(subject) == key
+    assert subjects.part_in(subjects.of_part(key, 7)) == (key, 7)
+    assert not set("*> ") & set(subject)
+    assert "" not in subject.split(".")
+
+
+def test_without_its_library_a_store_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "nats", None)
+
+    with pytest.raises(ValueError, match=r'pip install "holdfast\[cluster\]"'):
+        NatsStore("nats://127.0.0.1:4222")
+
+
+# What is in the stream
+
+
+async def subjects_in(store: NatsStore) -> set[str]:
+    """The subjects that have a message which is not a mark."""
+    subjects = Subjects(store.address.name)
+    info = await ask(store, f"STREAM.INFO.{subjects.stream}", subjects_filter=">")
+    found = info["state"].get("subjects", {})
+    alive = set()
+    for subject in found:
+        message = await ask(store, f"STREAM.MSG.GET.{subjects.stream}", last_by_subj=subject)
+        if "data" in message["message"]:
+            alive.add(subject.removeprefix(f"hf.{store.address.name}."))
+    return alive
+
+
+async def test_a_value_larger_than_a_message_is_split_and_leaves_no_part_behind(store: NatsStore, url: str) -> None:
+    large, larger = os.urandom(2 * PAYLOAD), os.urandom(3 * PAYLOAD)
+    first = await store.put("room/a", large, ABSENT)
+    second = await store.put("room/a", larger, first)
+    other = NatsStore(url)
+    await other.open()
+
+    assert [entry.value for entry in await other.list("room")] == [larger]
+    found = await other.get("room/a")
+    assert found is not None
+    assert (found.value, found.revision) == (larger, second)
+    with pytest.raises(RevisionConflict):
+        await other.put("room/a", large, first)
+    assert await subjects_in(store) == {"key.room.a", "part.room.a.1", "part.room.a.2", "part.room.a.3"}
+
+    third = await other.put("room/a", large, second)
+    assert await subjects_in(store) == {"key.room.a", "part.room.a.1", "part.room.a.2"}
+    await other.delete("room/a", third)
+    assert await subjects_in(store) == set()
+    assert await other.list("") == []
+    await other.close()
+
+
+async def test_parts_of_different_writes_are_never_joined(store: NatsStore, url: str) -> None:
+    revision = await store.put("k", bytes(2 * PAYLOAD), ABSENT)
+    subjects = Subjects(store.address.name)
+    link = NatsLink(store.address, Limits())
+    await link.open()
+    await link.request(subjects.of_part("k", 1), b"of another write")
+    await link.close()
+
+    with pytest.raises(Unavailable, match="overwritten"):
+        await store.get("k")
+    again = NatsStore(url, limits=Limits(nats_answer_s=0.05))
+    await again.open()
+    with pytest.raises(Unavailable, match="overwritten"):
+        await again.list("")
+    await again.close()
+
+    await store.put("k", b"whole", revision)
+    assert [entry.value for entry in await store.list("")] == [b"whole"]
+
+
+async def test_a_deleted_key_can_be_written_with_its_mark_and_when_the_mark_is_gone(store: NatsStore) -> None:
+    subjects = Subjects(store.address.name)
+    for _ in range(2):
+        await store.delete("k", await store.put("k", b"1", ABSENT))
+    await ask(store, f"STREAM.PURGE.{subjects.stream}", filter=subjects.of_key("k"))  # as its time to live does
+
+    revision = await store.put("k", b"2", ABSENT)
+
+    assert [entry.revision for entry in await store.list("k")] == [revision]
+
+
+async def test_a_list_is_never_half_of_a_batch(store: NatsStore, url: str) -> None:
+    other = NatsStore(url)
+    await other.open()
+    keys = [f"k/{number}" for number in range(40)]
+
+    async def write() -> None:
+        known = dict.fromkeys(keys, ABSENT)
+        for turn in range(1, 150):
+            [revisions] = await store.commit([[Write(key, b"%d" % turn, known[key]) for key in keys]])
+            assert isinstance(revisions, list)
+            known = dict(zip(keys, revisions, strict=True))
+
+    writing = asyncio.create_task(write())
+    seen = set()
+    while not writing.done():
+        entries = await other.list("k")
+        assert len(entries) in {0, len(keys)}
+        assert len({entry.value for entry in entries}) <= 1
+        seen |= {entry.value for entry in entries}
+    await writing
+    await other.close()
+    assert len(seen) > 2
+
+
+async def test_a_commit_of_many_rooms_is_a_few_batches(store: NatsStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    sent: list[str] = []
+    request = NatsLink.request
+
+    async def counted(link: NatsLink, subject: str, *arguments: Any, **settings: Any) -> Any:
+        sent.append(subject)
+        return await request(link, subject, *arguments, **settings)
+
+    monkeypatch.setattr(NatsLink, "request", counted)
+
+    outcomes = await store.commit([[Write(f"room/{n}", b"", ABSENT), Write(f"s/{n}", b"", ABSENT)] for n in range(600)])
+
+    assert all(isinstance(outcome, list) for outcome in outcomes)
+    assert len(sent) == 3  # 1,200 values, 500 in a batch
+
+
+# What NATS says, and what it means
+
+
+class Answers:
+    """Answers of a NATS server that a test makes up, for the next conditional writes of any link."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.made_up: list[dict[str, Any] | type[Exception]] = []
+        request = NatsLink.request
+
+        async def answered(link: NatsLink, subject: str, payload: bytes, headers: Any = None, **settings: Any) -> Any:
+            if not headers or not self.made_up:
+                return await request(link, subject, payload, headers, **settings)
+            answer = self.made_up.pop(0)
+            if isinstance(answer, dict):
+                message: Any = type("Message", (), {"data": json.dumps({"error": answer}).encode()})
+                return message
+            await request(link, subject, payload, headers, **settings)
+            raise answer
+
+        monkeypatch.setattr(NatsLink, "request", answered)
+
+
+@pytest.fixture
+def answers(monkeypatch: pytest.MonkeyPatch) -> Answers:
+    return Answers(monkeypatch)
+
+
+async def test_another_write_in_flight_says_nothing_about_who_wins(store: NatsStore, answers: Answers) -> None:
+    revision = await store.put("k", b"1", ABSENT)
+
+    answers.made_up = [{"err_code": 10164, "description": "wrong last sequence"}] * 3
+    second = await store.put("k", b"2", revision)  # the other one was not written
+    answers.made_up = [{"err_code": 10164}]
+    with pytest.raises(RevisionConflict) as caught:
+        await store.put("k", b"3", revision)  # the other one was
+
+    assert caught.value.found == second
+
+
+async def test_a_write_that_stays_in_flight_is_unavailable_and_not_written(store: NatsStore, answers: Answers) -> None:
+    answers.made_up = [{"err_code": 10164}] * 100
+
+    with pytest.raises(Unavailable):
+        await store.put("k", b"1", ABSENT)
+
+    assert await store.get("k") is None
+
+
+async def test_an_answer_that_does_not_come_leaves_the_outcome_unknown(store: NatsStore, answers: Answers) -> None:
+    answers.made_up = [NoAnswer]
+
+    with pytest.raises(Unknown):
+        await store.put("k", b"1", ABSENT)
+
+    assert [entry.value for entry in await store.list("")] == [b"1"]
+
+
+async def test_what_was_written_before_a_refusal_makes_the_outcome_unknown(store: NatsStore, answers: Answers) -> None:
+    batches = [[Write(f"k/{n}", bytes(100_000), ABSENT)] for n in range(60)]  # two batches of NATS
+
+    answers.made_up = [{"err_code": 10077, "description": "maximum bytes exceeded"}]
+    with pytest.raises(Full, match="maximum bytes"):
+        await store.commit(batches)
+    assert await store.list("") == []
+
+    first = NatsLink.request
+    calls = []
+
+    async def second_fails(link: NatsLink, subject: str, payload: bytes, headers: Any = None, **settings: Any) -> Any:
+        calls.append(subject)
+        if len(calls) > 1:
+            raise Unavailable("gone")
+        return await first(link, subject, payload, headers, **settings)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(NatsLink, "request", second_fails)
+        with pytest.raises(Unknown):
+            await store.commit(batches)
+    assert 0 < len(await store.list("")) < len(batches)
+
+
+async def test_a_full_stream_refuses_and_forgets_nothing(store: NatsStore) -> None:
+    subjects = Subjects(store.address.name)
+    info = await ask(store, f"STREAM.INFO.{subjects.stream}")
+    await ask(store, f"STREAM.UPDATE.{subjects.stream}", **info["config"] | {"max_bytes": 20_000})
+    revision = await store.put("a", bytes(10_000), ABSENT)
+
+    with pytest.raises(Full):
+        await store.put("b", bytes(15_000), ABSENT)
+
+    assert [entry.revision for entry in await store.list("")] == [revision]
+
+
+# Setup
+
+
+async def opened(url: str) -> None:
+    store = NatsStore(url)
+    await store.open("sole")
+    await store.close()
+
+
+async def test_a_server_that_is_not_there_or_without_jetstream_is_refused_with_what_to_do(server: NatsServer) -> None:
+    limits = Limits(nats_connect_s=0.3)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        with pytest.raises(Unavailable, match="check that it runs"):
+            await NatsStore(f"nats://127.0.0.1:{taken.getsockname()[1]}", limits=limits).open()
+
+    server.jetstream = False
+    server.start()
+    with pytest.raises(ValueError, match=r"no JetStream.*sync_interval: always"):
+        await opened(server.url)
+
+
+async def test_a_server_that_acknowledges_before_it_saves_is_refused_or_warned_of(
+    server: NatsServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    server.settings["sync"] = "2m"
+    server.settings["batch"] = 100
+    server.start()
+
+    with pytest.raises(ValueError, match=r"not saved: add `sync_interval: always`"):
+        await opened(f"{server.url}?monitor={server.monitor}")
+    with pytest.raises(Unavailable, match="does not say how NATS saves"):
+        await opened(f"{server.url}?monitor={server.url.replace('nats:', 'http:')}")
+    await opened(server.url)
+
+    assert warnings(caplog) == [
+        "it cannot be seen whether NATS saves what it acknowledges: by default it waits up to two minutes",
+        "a room with more values than NATS takes in one batch could not be saved",
+    ]
+    store = NatsStore(server.url)
+    await store.open()
+    with pytest.raises(Unavailable, match=r"max_msgs: 20000"):
+        await store.commit([[Write(f"k/{n}", b"", ABSENT) for n in range(101)]])
+    await store.close()
+
+
+async def test_a_server_that_is_as_it_should_be_is_not_warned_of(url: str, caplog: pytest.LogCaptureFixture) -> None:
+    await opened(url)
+
+    assert warnings(caplog) == []
+
+
+async def test_without_passwords_and_encryption_only_this_machine_is_fine(
+    name: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    # Not the text of a loopback address, so it might be any other machine.
+    server = shared_server()
+    await opened(f"nats://127.1:{server.port}/{name}?monitor={server.monitor}")
+
+    assert warnings(caplog) == [
+        "whoever reaches the NATS server can read and change this store",
+        "the link to NATS is not encrypted",
+    ]
+
+
+async def test_a_password_is_used_and_a_wrong_one_is_refused(server: NatsServer) -> None:
+    server.settings["more"] = 'authorization { user: "ada", password: "secret" }'
+    server.start()
+    place = server.url.removeprefix("nats://")
+
+    await opened(f"nats://ada:secret@{place}")
+    with pytest.raises(Unavailable, match="Authorization") as caught:
+        await NatsStore(f"nats://ada:wrong@{place}", limits=Limits(nats_connect_s=0.5, nats_reconnect_s=0.01)).open()
+
+    assert "wrong" not in str(caught.value)
+
+
+async def test_the_configuration_that_is_shipped_lets_a_store_do_what_it_needs_and_no_other(tmp_path: Path) -> None:
+    server = NatsServer(tmp_path)
+    text = (ROOT / "deploy" / "nats" / "nats.conf").read_text()
+    for line in ('listen: "0.0.0.0:4222"', 'http: "127.0.0.1:8222"', "max_payload: 1MB", 'store_dir: "/var/lib/nats"'):
+        assert line in text
+        text = text.replace(line, f'store_dir: "{tmp_path}/data"' if "store_dir" in line else "")
+    server.jetstream = False
+    server.settings["more"] = text
+    server.start()
+    place = server.url.replace("nats://", "nats://arena:change-me@")
+    try:
+        store = NatsStore(f"{place}/arena?monitor={server.monitor}")
+        await store.open("sole")
+        first = await store.put("a/1", bytes(2 * PAYLOAD), ABSENT)
+        await store.commit([[Write("a/1", b"1", first), Write("a/2", b"2", ABSENT)]])
+        assert [entry.value for entry in await store.list("a")] == [b"1", b"2"]
+        with pytest.raises(Held):
+            await opened(f"{place}/arena")
+        await store.close()
+
+        other = NatsStore(f"{place}/other", limits=Limits(nats_answer_s=0.2))
+        with pytest.raises(Unknown):
+            await other.open()
+    finally:
+        server.kill()
+
+
+async def test_a_stream_that_is_no_store_is_left_alone(store: NatsStore, url: str) -> None:
+    subjects = Subjects(store.address.name)
+    info = await ask(store, f"STREAM.INFO.{subjects.stream}")
+    await ask(store, f"STREAM.UPDATE.{subjects.stream}", **info["config"] | {"discard": "old", "max_age": 10**12})
+
+    with pytest.raises(ValueError, match=r"discard, max_age.*another name"):
+        await opened(url)
+
+
+async def test_a_tool_makes_no_store(url: str) -> None:
+    with pytest.raises(ValueError, match="there is no store nats://"):
+        await NatsStore(url, must_exist=True).open()
+
+
+# Who has it
+
+
+TAKEN_OVER = "another server took over this store: its rooms are no longer here"
+HOLDER = """
+import asyncio, sys
+from holdfast.stores import NatsStore
+
+async def main():
+    store = NatsStore(sys.argv[1])
+    await store.open("sole")
+    print("open", flush=True)
+    await asyncio.sleep(3600)
+
+asyncio.run(main())
+"""
+
+
+async def test_a_second_server_is_refused_while_the_first_lives_even_if_it_hangs_and_not_longer(
+    url: str, store: NatsStore
+) -> None:
+    async with python_process("-c", HOLDER, url) as process:
+        await read_until(process, "open")
+        second = NatsStore(url)
+
+        with pytest.raises(Held, match=f"process {process.pid} on .* --takeover") as caught:
+            await second.open("sole")
+        process.send_signal(signal.SIGSTOP)
+        with pytest.raises(Held):
+            await second.open("sole")
+        await store.put("k", b"1", ABSENT)  # a tool may
+        process.kill()
+        await process.wait()
+        await second.open("sole")
+
+    assert str(process.pid) in caught.value.holder
+    assert await second.reclaim()
+    await second.close()
+
+
+async def test_a_takeover_is_told_to_the_former_server_which_takes_the_store_back_when_it_is_free(
+    url: str, store: NatsStore, caplog: pytest.LogCaptureFixture
+) -> None:
+    former, taker = NatsStore(url), NatsStore(url)
+    await former.open("sole")
+    assert await former.reclaim()
+
+    await taker.open("takeover")
+
+    assert not await former.reclaim()
+    async with asyncio.timeout(DEADLINE_S):
+        while TAKEN_OVER not in warnings(caplog):  # noqa: ASYNC110 - a deadline, not a time
+            await asyncio.sleep(0.01)
+    await taker.close()
+    assert not await store.reclaim()  # a tool has no claim
+    assert await former.reclaim()
+    await former.close()
+    await opened(url)
+
+
+# When the server goes
+
+
+async def test_what_was_acknowledged_survives_any_kill_of_the_nats_server(server: NatsServer) -> None:
+    server.start()
+    store = NatsStore(server.url, limits=Limits(nats_reconnect_s=0.02, nats_answer_s=1.0))
+    await store.open()
+    acknowledged: dict[str, int] = {}
+    started: dict[str, int] = {}
+
+    async def write(key: str) -> None:
+        """Count a key and its twin up, as the committer does: what has no answer is read back."""
+        value, revisions = 0, [ABSENT, ABSENT]
+        async with asyncio.timeout(DEADLINE_S):
+            while value < 60:
+                value += 1
+                started[key] = value
+                batch = [Write(f"{key}/{n}", b"%d" % value, revision) for n, revision in enumerate(revisions)]
+                revisions = await written(store, batch)
+                acknowledged[key] = value
+                if value % 20 == 10 and key == "a":
+                    server.kill()
+                    server.start()
+
+    await asyncio.gather(write("a"), write("b"))
+
+    assert acknowledged == {"a": 60, "b": 60}
+    found = {entry.key: entry.value for entry in await store.list("")}
+    assert found == {f"{key}/{n}": b"60" for key in "ab" for n in (0, 1)}
+    await store.close()
+
+
+async def written(store: NatsStore, batch: list[Write]) -> list[int]:
+    """Until the batch is written once: never lost, and never refused by itself."""
+    while True:
+        try:
+            [outcome] = await store.commit([batch])
+        except (Unavailable, Unknown):
+            outcome = RevisionConflict("", 0, 0)
+        if isinstance(outcome, list):
+            return list(outcome)
+        try:
+            entries = [await store.get(write.key) for write in batch]
+        except (Unavailable, Unknown):
+            await asyncio.sleep(0.02)
+            continue
+        if [entry and entry.value for entry in entries] == [write.value for write in batch]:
+            return [entry.revision for entry in entries if entry is not None]
+        mine = {write.value for write in batch}
+        assert all(
+            (entry.revision if entry else ABSENT) == write.revision or (entry is not None and entry.value in mine)
+            for entry, write in zip(entries, batch, strict=True)
+        )
+
+
+async def test_a_store_whose_server_is_gone_says_so_at_once_and_goes_on_when_it_is_back(server: NatsServer) -> None:
+    server.start()
+    store = NatsStore(server.url, limits=Limits(nats_reconnect_s=0.02, nats_answer_s=DEADLINE_S))
+    await store.open()
+    revision = await store.put("k", b"1", ABSENT)
+    server.kill()
+
+    with pytest.raises((Unavailable, Unknown)):
+        await store.put("k", b"2", revision)
+    with pytest.raises((Unavailable, Unknown)):
+        await store.get("k")
+
+    server.start()
+    [revision] = await written(store, [Write("k", b"2", revision)])
+    assert await store.put("k", b"3", revision) > revision
+    await store.close()
+
+
+# Three servers
+
+
+@pytest.fixture
+def three(tmp_path: Path) -> Iterator[list[NatsServer]]:
+    """A cluster of NATS servers."""
+    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(3)]
+    routes = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    listed = ", ".join(f'"nats://127.0.0.1:{route}"' for route in routes)
+    servers = []
+    for number, route in enumerate(routes):
+        (tmp_path / str(number)).mkdir()
+        cluster = f'{{ name: "c", listen: "127.0.0.1:{route}", routes: [{listed}] }}'
+        servers.append(NatsServer(tmp_path / str(number), more=f'server_name: "n{number}"\ncluster {cluster}'))
+    for server in servers:
+        server.start()
+    yield servers
+    for server in servers:
+        server.kill()
+
+
+async def test_three_servers_keep_each_record_three_times_and_one_may_go(three: list[NatsServer]) -> None:
+    url = ",".join(server.url for server in three)
+    store = NatsStore(f"{url}/three", limits=Limits(nats_answer_s=1.0, nats_reconnect_s=0.05))
+    await eventually_open(store)
+    revisions = {key: await store.put(key, b"1", ABSENT) for key in ("a", "b")}
+    assert [entry.revision for entry in await store.list("")] == list(revisions.values())
+    subjects = Subjects("three")
+    info = await ask(store, f"STREAM.INFO.{subjects.stream}")
+    # Not a leader, of the stream or of them all: to choose another one takes NATS many seconds.
+    with urllib.request.urlopen(f"{three[0].monitor}/jsz") as answer:  # noqa: S310, ASYNC210 - on this machine
+        leaders = {info["cluster"]["leader"], json.load(answer)["meta_cluster"]["leader"]}
+    follower = next(server for number, server in enumerate(three) if f"n{number}" not in leaders)
+
+    follower.kill()
+    after = {key: (await written(store, [Write(key, b"2", revision)]))[0] for key, revision in revisions.items()}
+    found = [await store.get(key) for key in after]
+
+    assert info["config"]["num_replicas"] == 3
+    assert [entry and (entry.value, entry.revision) for entry in found] == [(b"2", each) for each in after.values()]
+    with pytest.raises(RevisionConflict) as caught:
+        await store.put("a", b"3", revisions["a"])
+    assert caught.value.found == after["a"]
+    await store.close()
+
+
+async def eventually_open(store: NatsStore) -> None:
+    """A cluster needs a moment to find its leader."""
+    async with asyncio.timeout(DEADLINE_S):
+        while True:
+            try:
+                return await store.open("sole")
+            except (Unavailable, Unknown, ValueError):
+                await asyncio.sleep(0.05)
