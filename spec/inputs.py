@@ -107,6 +107,7 @@ REFUSED: list[tuple[str, str, Any]] = [
     ("a seat from a client", "client", [["seat", "joined", 1, 1, "r", "k"]]),
     ("a notice from a client", "client", [["notice", "rooms", "w1", {}]]),
     ("a close from a client", "client", [["close", 4000, "dropped", "", 0.0]]),
+    ("a block from a client", "client", [["block", 1, 1, 0, [["move", None]]]]),
     ("a hello from a server", "server", [["hello", {}, None, ""]]),
     ("a pong from a server", "server", [["pong", 1, 0, 0]]),
     ("a bye from a server", "server", [["bye", ""]]),
@@ -163,6 +164,11 @@ REFUSED: list[tuple[str, str, Any]] = [
     ("a notice without a body", "server", [["notice", "rooms", "w1"]]),
     ("a number for the key of a notice", "server", [["notice", "rooms", 1, {}]]),
     ("a negative close code", "server", [["close", -1, "?"]]),
+    ("a block without messages", "server", [["block", 1, 1, 0, []]]),
+    ("a block that begins with message 0", "server", [["block", 1, 0, 0, [["move", None]]]]),
+    ("a block of a message without a body", "server", [["block", 1, 1, 0, [["move", None], ["move"]]]]),
+    ("a block of a message without a name", "server", [["block", 1, 1, 0, [["", None]]]]),
+    ("a block of a message that is no array", "server", [["block", 1, 1, 0, ["move", None]]]),
     ("arrays in arrays", "client", _nested(200)),
 ]
 

@@ -356,6 +356,17 @@ FRAMES: list[tuple[str, str, list[Any]]] = [
             {"seq": 4, "type": "move", "code": "invalid", "message": "Object missing required field `y`"},
         ],
     ),
+    (
+        "messages in a block",
+        "server",
+        ["block", 1, 7, 4, [["moved", {"who": "guest-ada", "x": 1.5}], ["moved", {"who": "guest-bob", "x": 2.5}]]],
+    ),
+    ("a block of one message", "server", ["block", 2, 1, 0, [["nothing", None]]]),
+    (
+        "a block with the state and a message",
+        "server",
+        ["block", 1, 9, 4, [["holdfast.state", [0, [["score", 3]]]], ["chat", ["grüße", True, 1]]]],
+    ),
     ("a message asks for an answer", "client", ["data", 1, 5, 4, "holdfast.ask", ["buy", {"count": 3}]]),
     ("a message without fields asks", "client", ["data", 1, 6, 4, "holdfast.ask", ["look", {}]]),
     ("a message is answered", "server", ["data", 1, 5, 5, "holdfast.answer", {"seq": 5, "type": "bought", "body": {}}]),

@@ -8,7 +8,7 @@ from holdfast.core.codec import Codec
 from holdfast.core.errors import Invalid, NotSeated, ProtocolError
 from holdfast.core.messages import Message
 from holdfast.core.reasons import Reason
-from holdfast.schemas.frames import Ack, Data, Latest, Outcome, Ping, Pong
+from holdfast.schemas.frames import Ack, BlockFrame, BlockMessage, Data, Latest, Outcome, Ping, Pong
 from tests.client.script import Script, frames_of, info, limits, terms
 
 # To the server
@@ -31,6 +31,29 @@ def test_whatever_carries_an_acknowledgement_acknowledges(seated: Script, by: st
     seated.hear({"ack": Ack(1, 2), "data": seated.data(1, ack=2), "ping": Ping(1, 1, 2)}[by])
 
     assert seated.client.unacked(1) == 0
+
+
+def block(script: Script, seq: int, *bodies: str) -> BlockFrame:
+    return BlockFrame(1, seq, 0, [BlockMessage("hit", script.raw(body)) for body in bodies])
+
+
+def test_a_block_is_its_messages_in_their_order(seated: Script) -> None:
+    arrived = seated.arrive(block(seated, 1, "a", "b"), seated.data(3))
+
+    assert [(each.seq, each.name) for each in arrived] == [(1, "hit"), (2, "hit"), (3, "hit")]
+
+
+def test_of_a_block_that_was_heard_in_part_the_rest_is_new(seated: Script) -> None:
+    seated.arrive(block(seated, 1, "a", "b"))
+
+    (new,) = seated.arrive(block(seated, 2, "b", "c"))
+
+    assert (new.seq, bytes(new.body)) == (3, bytes(seated.raw("c")))
+
+
+def test_a_block_after_a_gap_breaks_the_sequence(seated: Script) -> None:
+    with pytest.raises(ProtocolError, match="message 1 is missing"):
+        seated.hear(block(seated, 2, "b"))
 
 
 def test_an_acknowledgement_of_what_was_never_sent_breaks_the_sequence(seated: Script) -> None:

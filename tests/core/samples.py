@@ -3,6 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
+from holdfast.core.block import Block
 from holdfast.core.codec import Codec
 from holdfast.core.connection import Connection, ConnectionId
 from holdfast.core.limits import Limits
@@ -60,6 +61,7 @@ def a_handle(**calls: Any) -> RoomHandle:
 class Mailbox:
     """An `Outlet` that keeps what it is given; mailboxes that share `log` show the order among players."""
 
+    codec: Codec | None = None
     is_following = False
 
     def __init__(self, owner: str = "", log: list[tuple[str, Message]] | None = None) -> None:
@@ -82,9 +84,8 @@ class Mailbox:
     def prepare(self, message: Message, bodies: dict[Codec, bytes]) -> None:
         pass
 
-    def send_shared(self, message: Message, bodies: dict[Codec, bytes]) -> None:
-        self.bodies_seen.append(bodies)
-        self.send(message)
+    def push_block(self, block: Block) -> None:
+        raise NotImplementedError
 
     def send_latest(self, message: Message, key: str) -> None:
         self.latest.append((message, key))

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.channel import MESSAGE_OVERHEAD_BYTES, Channel
+from holdfast.core.block import MESSAGE_OVERHEAD_BYTES
+from holdfast.core.channel import Channel
 from holdfast.core.errors import ProtocolError
 from holdfast.core.reasons import Reason
 from tests.core.channel_samples import a_channel, messages, numbers, pushed, received

@@ -1,6 +1,7 @@
 """Two ends of a channel, a link that loses what is under way when it is cut, slow application on both sides."""
 
 from collections import deque
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -8,9 +9,12 @@ from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from holdfast.core.channel import MESSAGE_OVERHEAD_BYTES, Channel
+from holdfast.core.block import MESSAGE_OVERHEAD_BYTES, Block
+from holdfast.core.channel import Channel
+from holdfast.core.codec import MSGPACK
 from holdfast.core.limits import Limits
 from holdfast.core.records import channel_record, restored_channel
+from holdfast.schemas.frames import BlockFrame, Data
 
 
 class Frame(NamedTuple):
@@ -28,6 +32,15 @@ class Welcome(NamedTuple):
     applied: int
 
 
+def one_by_one(frames: Sequence[Data | BlockFrame]) -> Iterator[Data]:
+    """What the peer reads."""
+    for frame in MSGPACK.from_server(MSGPACK.payload(*frames)):
+        if isinstance(frame, BlockFrame):
+            yield from frame.data()
+        elif isinstance(frame, Data):
+            yield frame
+
+
 class End:
     """One end: its channel, what it said, what it has accepted but not applied, and what it applied, by generation."""
 
@@ -39,6 +52,7 @@ class End:
         self.waiting: deque[tuple[int, bytes]] = deque()
         self.applied: dict[int, list[bytes]] = {1: []}
         self.arriving: deque[Frame | Welcome] = deque()
+        self.writes_blocks = False  # that is for the server
 
     def accept(self, frame: Frame) -> None:
         """Deal with a frame as both ends do; any `ProtocolError` is a failure of this test."""
@@ -51,7 +65,8 @@ class End:
         self.applied.setdefault(self.hears, []).append(body)
 
     def written(self) -> list[Frame]:
-        taken = [Frame(frame.seq, frame.ack, bytes(frame.body)) for frame in self.channel.take()]
+        frames = self.channel.take_blocks() if self.writes_blocks else self.channel.take()
+        taken = [Frame(data.seq, data.ack, bytes(data.body)) for data in one_by_one(frames)]
         if not taken and self.channel.owes_ack:
             taken.append(Frame(0, self.channel.applied, b""))
         self.channel.ack_sent = self.channel.applied
@@ -71,8 +86,13 @@ class Link(RuleBasedStateMachine):
         self.is_welcome = False  # the client has heard the answer
         self.bodies = 0
 
-    @initialize(window=st.integers(1, 4), kept=st.integers(4, 9), kept_bytes=st.sampled_from([500, 1200, 10_000]))
-    def limits_are(self, window: int, kept: int, kept_bytes: int) -> None:
+    @initialize(
+        window=st.integers(1, 4),
+        kept=st.integers(4, 9),
+        kept_bytes=st.sampled_from([500, 1200, 10_000]),
+        blocks=st.booleans(),
+    )
+    def limits_are(self, window: int, kept: int, kept_bytes: int, *, blocks: bool) -> None:
         limits = replace(
             Limits(),
             window_messages_max=window,
@@ -81,10 +101,11 @@ class Link(RuleBasedStateMachine):
             kept_bytes_max=kept_bytes,
         )
         self.client, self.server = End(limits), End(limits)
+        self.server.writes_blocks = blocks
 
     def body(self, size: int) -> bytes:
         self.bodies += 1
-        return b"%d:" % self.bodies + bytes(size)
+        return MSGPACK.encode(b"%d:" % self.bodies + bytes(size))
 
     # What the ends do. Most of it arrives at once, or the interesting states are too far away.
 
@@ -104,6 +125,13 @@ class Link(RuleBasedStateMachine):
             body = self.body(size)
             if self.server.channel.push("said", body):
                 said.append(body)
+        self.server_writes(arriving)
+
+    @rule(sizes=SIZES, arriving=COUNTS)
+    def server_says_to_many(self, sizes: list[int], arriving: int) -> None:
+        bodies = [self.body(size) for size in sizes]
+        if self.server.channel.keep(Block(MSGPACK, *(("said", body) for body in bodies))):
+            self.server.said[self.server.channel.generation] += bodies
         self.server_writes(arriving)
 
     @precondition(lambda self: self.client.waiting)

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.channel import MESSAGE_OVERHEAD_BYTES
+from holdfast.core.block import MESSAGE_OVERHEAD_BYTES
 from holdfast.core.errors import ProtocolError
 from tests.core.channel_samples import a_channel, messages, numbers, pushed, received
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from holdfast.core.channel import MESSAGE_OVERHEAD_BYTES
+from holdfast.core.block import MESSAGE_OVERHEAD_BYTES
 from holdfast.core.errors import ProtocolError
 from tests.cases import every_case
 from tests.core.channel_samples import a_channel, messages, numbers, pushed, received

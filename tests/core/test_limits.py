@@ -3,7 +3,7 @@ from typing import get_args
 
 import pytest
 
-from holdfast.core.channel import MESSAGE_OVERHEAD_BYTES
+from holdfast.core.block import MESSAGE_OVERHEAD_BYTES
 from holdfast.core.codec import CODECS, MSGPACK, Codec
 from holdfast.core.errors import ProtocolError
 from holdfast.core.limits import RENAMED, Limits, RoleLimits, most_generous

@@ -200,21 +200,6 @@ def test_an_unreliable_broadcast_reaches_the_same_players_and_is_encoded_once() 
     assert log == []
 
 
-def test_a_broadcast_shares_what_was_encoded_and_the_next_one_starts_anew() -> None:
-    room, _ = an_arena()
-    boxes = [Mailbox(player_id) for player_id in ("ada", "bob")]
-    for box in boxes:
-        seat_of(seated(room, box.owner)).outlet = box
-
-    room.broadcast(Said("hi"))
-    room.broadcast(Said("ho"))
-
-    (first_ada, second_ada), (first_bob, second_bob) = (box.bodies_seen for box in boxes)
-    assert first_ada is first_bob
-    assert second_ada is second_bob
-    assert first_ada is not second_ada
-
-
 def test_a_broadcast_in_an_empty_room_is_nothing() -> None:
     room, _ = an_arena()
 

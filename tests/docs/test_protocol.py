@@ -14,7 +14,7 @@ from holdfast import Limits, Server, Tcp, WebSocket
 from holdfast.client.connector import SETTLED_S
 from holdfast.client.subscriptions import PlacementProgress, WaitlistPlace, WatchedRooms
 from holdfast.core.backoff import FIRST_S, LONG_OUTAGE_S, LONGEST_S, STRETCH_MAX
-from holdfast.core.channel import MESSAGE_OVERHEAD_BYTES
+from holdfast.core.block import MESSAGE_OVERHEAD_BYTES
 from holdfast.core.codec import CODECS, JSON
 from holdfast.core.errors import Refused
 from holdfast.core.messages import Announcement, HostChanged, MessageAnswered, MessageRefused, RoomUpdated, SeatLeft
@@ -26,6 +26,7 @@ from holdfast.schemas.frames import (
     NUMBER_MAX,
     TEXT_CHARS_MAX,
     Auth,
+    BlockMessage,
     ChannelInfo,
     FromClient,
     FromServer,
@@ -49,7 +50,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text("utf-8")
 LIMITS = Limits()
 
 FRAMES = {frame.name: frame for frame in (*get_args(FromClient), *get_args(FromServer))}
-PARTS = (Auth, Resume, Position, Outcome, Terms, ChannelInfo, RequestProblem, PlacedPlayer)
+PARTS = (Auth, Resume, Position, Outcome, Terms, ChannelInfo, RequestProblem, BlockMessage, PlacedPlayer)
 ANSWERS = (RoomInfo, RoomPage, ReservationInfo, WaitInfo, PlacementInfo, LinkInfo)
 OBJECTS = {each.__name__: each for each in (*PARTS, *ANSWERS)}
 _MESSAGES = (MessageRefused, MessageAnswered, SeatLeft, RoomUpdated, HostChanged, Announcement)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from holdfast.logs import Block, get_logger
+from holdfast.logs import LogRows, get_logger
 from holdfast.logs.lines import struck_out
 from tests.cases import every_case
 from tests.log_lines import line_of
@@ -137,7 +137,7 @@ def test_a_player_cannot_make_a_field_a_line_or_a_color(lines: Lines) -> None:
 
 
 def test_a_field_of_many_lines_comes_below_the_others(lines: Lines) -> None:
-    log.warning("packet", rows=Block(["one", "two"]), length=2)
+    log.warning("packet", rows=LogRows(["one", "two"]), length=2)
 
     assert lines.texts[0].endswith("packet length=2\none\ntwo")
 

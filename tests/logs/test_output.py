@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from holdfast.logs import Block, get_logger
+from holdfast.logs import LogRows, get_logger
 from holdfast.logs.output import PACKETS, ConsoleFormatter, Format, JsonFormatter, WithoutAddresses, set_up
 
 log = get_logger("holdfast.test")
@@ -76,7 +76,7 @@ def test_people_read_time_level_logger_sentence_and_fields(console: Written) -> 
 
 def test_only_the_head_of_a_line_stands_at_the_left(console: Written) -> None:
     log_failure()
-    log.warning("packet", rows=Block(["one", "two"]))
+    log.warning("packet", rows=LogRows(["one", "two"]))
     logging.getLogger("somebody.else").warning("forged\n2026-01-01 ERROR holdfast: nothing")
 
     heads = [line for line in console.text.splitlines() if not line.startswith("    ")]
@@ -171,7 +171,7 @@ def test_packets_go_to_a_file_that_only_its_owner_reads(tmp_path: Path, form: Fo
 
     set_up(logging.WARNING, form, packet_file=file)
     try:
-        get_logger(PACKETS).info("packet", session="s1", dump=Block(["0000  90  |.|"]))
+        get_logger(PACKETS).info("packet", session="s1", dump=LogRows(["0000  90  |.|"]))
         written = file.read_text("utf-8")
         propagates = packets.propagate
     finally:

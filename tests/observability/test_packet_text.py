@@ -15,6 +15,8 @@ from holdfast.observability.packet_text import PacketReader, PacketText
 from holdfast.schemas.frames import (
     Ack,
     Auth,
+    BlockFrame,
+    BlockMessage,
     Close,
     Data,
     Frame,
@@ -141,6 +143,17 @@ def test_codes_of_refusals_are_shown_and_codes_of_rooms_are_not(codec: Codec) ->
     assert b"room_full" in bytes_of(refusal.dump)
     assert '"code": 37' in keys.frames[0]
     assert b"QXJ2KP" not in everything(join)
+
+
+@BOTH
+def test_a_block_shows_its_messages_as_if_each_had_come_alone(codec: Codec) -> None:
+    bodies = [("key", {"who": "ada", "token": SECRET}), ("login", ["ann", 42.5, SECRET])]
+    messages = [BlockMessage(name, Raw(codec.encode(body))) for name, body in bodies]
+
+    text = read(codec, codec.payload(BlockFrame(1, 1, 0, messages)), out=True)
+
+    assert 'messages=[["key", {"who": "ada", "token": "***"}], ["login", ["***", 42.5, "***"]]]' in text.frames[0]
+    assert SECRET.encode() not in everything(text)
 
 
 @BOTH

@@ -4,16 +4,22 @@
 from collections.abc import Iterator
 from typing import Any
 
+from msgspec.structs import replace
+
 from holdfast.client.asks import Asks
 from holdfast.client.channels import Arrived, Channels
 from holdfast.client.inbox import RoomInbox
 from holdfast.client.protocol import ClientProtocol
+from holdfast.core.block import Entry
+from holdfast.core.broadcasts import Broadcasts
 from holdfast.core.channel import Channel
 from holdfast.core.codec import JSON, MSGPACK
 from holdfast.core.messages import MessageAnswered, Untyped
 from holdfast.core.session import Session
+from holdfast.schemas.frames import BlockFrame, Data
 from holdfast.server.admission.sign_in import Welcomer
 from holdfast.server.rooms.delivery import Delivery, Resyncs
+from holdfast.server.rooms.outlet import ChannelOutlet
 from holdfast.server.rooms.runner import RoomRunner
 from tests.simulation.planting import mutant, patched
 
@@ -132,7 +138,7 @@ def a_replay_leaves_one_out() -> Iterator[None]:
         replayed = right(channel, generation, received)
         if replayed:
             # The number is given to the message after it, so the other end does not see a gap.
-            del channel._kept[0]
+            del channel._waiting[0]
             channel.last_seq -= 1
         return replayed
 
@@ -171,7 +177,8 @@ def what_is_sent_again_is_reordered() -> Iterator[None]:
     def resume(channel: Channel, generation: int, received: int | None) -> int | None:
         replayed = right(channel, generation, received)
         if replayed and replayed > 1:
-            channel._kept[0], channel._kept[1] = channel._kept[1], channel._kept[0]
+            waiting = channel._waiting
+            waiting[0], waiting[1] = waiting[1], waiting[0]
         return replayed
 
     right = Channel.resume
@@ -181,11 +188,11 @@ def what_is_sent_again_is_reordered() -> Iterator[None]:
 
 @mutant
 def an_overflow_drops_messages_silently() -> Iterator[None]:
-    def push(channel: Channel, name: str, body: bytes) -> bool:
-        return len(channel._kept) >= channel._kept_messages_max or right(channel, name, body)
+    def keep(channel: Channel, entry: Entry) -> bool:
+        return channel.kept >= channel._kept_messages_max or right(channel, entry)
 
-    right = Channel.push
-    with patched(Channel, push=push):
+    right = Channel.keep
+    with patched(Channel, keep=keep):
         yield
 
 
@@ -208,6 +215,43 @@ def what_is_kept_is_endless() -> Iterator[None]:
 
     right = Channel.__init__
     with patched(Channel, __init__=__init__):
+        yield
+
+
+# Blocks: what is said to many
+
+
+@mutant
+def what_is_said_to_one_overtakes_what_was_said_to_all() -> Iterator[None]:
+    def push(outlet: ChannelOutlet, name: str, body: bytes) -> None:
+        broadcasts, outlet.broadcasts = outlet.broadcasts, None
+        right(outlet, name, body)
+        outlet.broadcasts = broadcasts
+
+    right = ChannelOutlet.push
+    with patched(ChannelOutlet, push=push):
+        yield
+
+
+@mutant
+def one_of_the_clients_of_a_block_is_left_out() -> Iterator[None]:
+    def _open(broadcasts: Broadcasts, seats: Any) -> None:
+        right(broadcasts, seats)
+        for _, outlets in broadcasts._clients.values():
+            del outlets[2:3]
+
+    right = Broadcasts._open
+    with patched(Broadcasts, _open=_open):
+        yield
+
+
+@mutant
+def a_client_reads_a_block_from_its_end() -> Iterator[None]:
+    def data(block: BlockFrame) -> list[Data]:
+        return right(replace(block, messages=block.messages[::-1]))
+
+    right = BlockFrame.data
+    with patched(BlockFrame, data=data):
         yield
 
 

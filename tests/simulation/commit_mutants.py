@@ -7,6 +7,7 @@ from typing import Any, cast
 from msgspec.structs import replace
 
 from holdfast.core.asks import answer_to
+from holdfast.core.block import Entry
 from holdfast.core.messages import MessageAnswered
 from holdfast.server.admission.handshake import Resumer
 from holdfast.server.connection.connection import LiveConnection
@@ -44,11 +45,11 @@ def an_acknowledgement_does_not_wait_for_its_commit() -> Iterator[None]:
 
 @durable_mutant
 def a_message_does_not_wait_for_its_commit() -> Iterator[None]:
-    def push(outlet: GatedOutlet, name: str, body: bytes) -> None:
-        ChannelOutlet.push(outlet, name, body)
+    def write(outlet: GatedOutlet, entry: Entry) -> None:
+        ChannelOutlet.write(outlet, entry)
         outlet.applied(outlet._applied)
 
-    with patched(GatedOutlet, push=push):
+    with patched(GatedOutlet, write=write):
         yield
 
 
@@ -57,7 +58,8 @@ def an_answer_does_not_wait_for_its_commit() -> Iterator[None]:
     def _answered(delivery: Delivery, error: Any, result: Any, seat: Any, outlet: Any, *rest: Any) -> None:
         if error is None and isinstance(outlet, GatedOutlet):
             seq, name, _ = rest
-            ChannelOutlet.push(outlet, MessageAnswered.wire_name, outlet._codec.encode(answer_to(seq, name, result)))
+            body = outlet.codec.encode(answer_to(seq, name, result))
+            ChannelOutlet.write(outlet, (MessageAnswered.wire_name, body))
             delivery._applied(None, None, seat, outlet, *rest)
         else:
             right(delivery, error, result, seat, outlet, *rest)

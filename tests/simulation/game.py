@@ -23,7 +23,7 @@ from tests.simulation.checker import Checker, Op
 from tests.simulation.mirrors import heard_of, image_of
 from tests.simulation.options import Options
 from tests.simulation.sketch import Pencil, Pocket, Sketch, own_word
-from tests.simulation.view import IN_VAIN, Append, Done, Entered, Letter, Note, Shown, Told, View
+from tests.simulation.view import IN_VAIN, Append, Done, Entered, Letter, Note, Shown, Told, Underlined, View
 from tests.state.follow import plain
 
 OWN = Op("", 0)
@@ -366,6 +366,7 @@ class Ledger(Room[Mark]):
         self.properties["vain"] = True
         player.send(Told(IN_VAIN, self.id, IN_VAIN, *op, state.turn))
         self.broadcast(Entered(IN_VAIN, *op, "", state.turn))
+        self.broadcast(Underlined(IN_VAIN))
         self.group(EVERYBODY).send(Entered(IN_VAIN, *op, "", state.turn))
         player.session.send(Letter(IN_VAIN, self.id, IN_VAIN, *op))
         for other in self.players:
@@ -486,7 +487,9 @@ class Ledger(Room[Mark]):
     def enter(self, at: int, op: Op, ballast: str) -> None:
         entered = Entered(at, op.process, op.n, ballast, self.state.turn)
         if at % 2:
+            # One block for each client.
             self.broadcast(entered)
+            self.broadcast(Underlined(at))
         else:
             self.group(EVERYBODY).send(entered)
             # Those who have a seat, but not their turn of `on_join` yet.

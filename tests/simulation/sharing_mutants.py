@@ -6,6 +6,7 @@ from typing import Any
 
 from holdfast.client.inbox import RoomInbox
 from holdfast.client.shared import SharedState
+from holdfast.core.block import Entry, messages_of
 from holdfast.core.messages import STATE
 from holdfast.server.durability.gate import GatedOutlet
 from holdfast.server.rooms.outlet import ChannelOutlet
@@ -182,11 +183,11 @@ def players_are_sent_what_another_keeps_to_themselves() -> Iterator[None]:
 
 @durable_mutant
 def changes_leave_before_they_are_saved() -> Iterator[None]:
-    def push(outlet: GatedOutlet, name: str, body: bytes) -> None:
-        (ChannelOutlet.push if name == STATE else right)(outlet, name, body)
+    def write(outlet: GatedOutlet, entry: Entry) -> None:
+        (ChannelOutlet.write if messages_of([entry])[0][0] == STATE else right)(outlet, entry)
 
-    right = GatedOutlet.push
-    with patched(GatedOutlet, push=push):
+    right = GatedOutlet.write
+    with patched(GatedOutlet, write=write):
         yield
 
 

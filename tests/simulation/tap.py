@@ -6,12 +6,12 @@ P8       nothing of what nobody may see is in any payload
 """
 
 import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from random import Random
 
 from holdfast.core.codec import CODECS
-from holdfast.schemas.frames import Ack, Data, FromServer, Ping, SeatFrame, Welcome
+from holdfast.schemas.frames import Ack, BlockFrame, Data, FromServer, Ping, SeatFrame, Welcome
 from holdfast.testing import Link, Network
 from holdfast.transports.memory import MemoryTransport
 from tests.simulation.audit import Auditor
@@ -49,7 +49,7 @@ class Tap:
 
     def leaving(self, link: Link, frames: list[FromServer]) -> None:
         """The server sends this."""
-        for frame in frames:
+        for frame in _one_by_one(frames):
             if isinstance(frame, Welcome):
                 self._welcome(link, frame)
             told = self._told.get(link)
@@ -127,6 +127,15 @@ class Tap:
         if channel in told.gated:
             saved = self._auditor.applied.get((told.session, channel), 0)
             self._expect("I6", ack <= saved, f"{told.session} was acknowledged {ack}, and {saved} is saved")
+
+
+def _one_by_one(frames: list[FromServer]) -> Iterator[FromServer]:
+    """The same with each message of a block in a frame of its own."""
+    for frame in frames:
+        if isinstance(frame, BlockFrame):
+            yield from frame.data()
+        else:
+            yield frame
 
 
 class TappedNetwork(Network):

@@ -6,7 +6,7 @@ import pytest
 
 from holdfast import Message, MessageRefused, Resynced
 from tests.simulation.checker import Checker, Op, Stream
-from tests.simulation.view import Cry, Entered, Mail, Shown, Told, View
+from tests.simulation.view import Cry, Entered, Mail, Shown, Told, Underlined, View
 
 
 def op(n: int) -> Op:
@@ -152,7 +152,17 @@ def seen(story: Story, *messages: Message) -> list[str]:
     view = View("ada#1", awaited=deque([op(1), op(2)]))
     for message in messages:
         view.heard(message, story.checker)
+        if view.due is not None:
+            view.heard(Underlined(view.due), story.checker)
     return story.broken
+
+
+def test_an_entry_without_its_line_breaks_i1(story: Story) -> None:
+    view = View("ada#1")
+    for message in (entered(7), entered(8)):
+        view.heard(message, story.checker)
+
+    assert story.broken == ["I1"]
 
 
 def test_a_stream_without_gaps_breaks_nothing(story: Story) -> None:

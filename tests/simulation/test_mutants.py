@@ -15,6 +15,7 @@ SEEDS_MAX = 40
 # changes what a seed does, so there are several.
 KNOWN_SEEDS = {
     "a_held_seat_is_given_to_another_player": (6, 8),
+    "what_is_said_to_one_overtakes_what_was_said_to_all": (1,),
     "others_speak_between_a_gap_and_the_state": (16,),
     "a_fenced_room_lets_out_what_waited": (1, 25),
     "an_answer_goes_to_whoever_asked_first": (20,),

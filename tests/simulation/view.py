@@ -65,6 +65,12 @@ class Entered(Message):
     turn: int = 0
 
 
+class Underlined(Message):
+    """A second word to all in the same turn, about entries with an odd number."""
+
+    at: int
+
+
 class Letter(Message):
     """A word of a room to a session, wherever it is: the room numbers those to each session. It tells of entry `at`."""
 
@@ -82,7 +88,7 @@ class Cry(Message):
     number: int
 
 
-MESSAGES = (Shown, Told, Entered, Done, Letter, Cry)
+MESSAGES = (Shown, Told, Entered, Underlined, Done, Letter, Cry)
 
 
 @dataclass(slots=True)
@@ -156,6 +162,8 @@ class View:
     is_saved: bool = False
     # The entries that were seen since the last declared gap.
     seen: dict[int, Op] = field(default_factory=dict)
+    # The entry that is to be underlined next.
+    due: int | None = None
     # Whether nothing is said to it alone: what it sent is answered by the word to all.
     is_spectator: bool = False
 
@@ -169,12 +177,12 @@ class View:
         is_in_vain = isinstance(message, Entered | Told) and message.at == IN_VAIN
         checker.expect("P9", not is_in_vain, f"{self.process} heard what was said in a turn that failed")
         checker.count("messages down")
-        if self.is_at_gap:
-            is_state = isinstance(message, Shown | Resynced)
-            checker.expect("I12", is_state, f"{self.process} was resynced, and heard {message!r} before the state")
-            self.is_at_gap = False
+        self._check_neighbours(message, checker)
         match message:
+            case Underlined(at):
+                checker.expect("I1", self.at in (None, at + 1), f"{self.process} saw {message} after {self.at}")
             case Entered(at, by, number):
+                self.due = at if at % 2 else None
                 checker.expect("I1", self.at in (None, at), f"{self.process} saw entry {at} after {self.at}")
                 self.at = at + 1
                 self.seen[at] = Op(by, number)
@@ -209,6 +217,16 @@ class View:
                 checker.expect("I12", not self.is_blind, f"{self.process} was told of the room before its state")
             case _:
                 checker.fail("I1", f"{self.process} saw {message!r}, which no room sends")
+
+    def _check_neighbours(self, message: Message, checker: Checker) -> None:
+        """What must follow the message before."""
+        if self.is_at_gap:
+            is_state = isinstance(message, Shown | Resynced)
+            checker.expect("I12", is_state, f"{self.process} was resynced, and heard {message!r} before the state")
+        if self.due is not None:
+            is_line = isinstance(message, Resynced) or message == Underlined(self.due)
+            checker.expect("I1", is_line, f"{self.process} heard {message!r} between entry {self.due} and its line")
+        self.is_at_gap, self.due = False, None
 
     def _told(self, told: Told, checker: Checker) -> None:
         in_order = self.told in (None, told.number) and self.at in (None, told.at)

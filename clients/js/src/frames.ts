@@ -72,6 +72,14 @@ export type Welcome = [
 ];
 export type Reply = [name: "reply", id: number, result: unknown, problem: RequestProblem | null];
 export type Data = [name: "data", channel: number, seq: number, ack: number, type: string, body: unknown];
+/** Messages that follow each other, numbered from `seq`: what many clients get is encoded once. */
+export type Block = [
+  name: "block",
+  channel: number,
+  seq: number,
+  ack: number,
+  messages: [type: string, body: unknown][],
+];
 export type Latest = [name: "latest", channel: number, type: string, body: unknown];
 export type Ack = [name: "ack", channel: number, ack: number];
 export type Ping = [
@@ -101,7 +109,7 @@ export type Close = [
   retryAfterS: number,
   problem: string,
 ];
-export type FromServer = Welcome | Reply | Data | Latest | Ack | Ping | Seat | Notice | Close;
+export type FromServer = Welcome | Reply | Data | Block | Latest | Ack | Ping | Seat | Notice | Close;
 
 export type Hello = [
   name: "hello",
@@ -154,10 +162,17 @@ const object =
     return Object.fromEntries(Object.entries(fields).map(([key, field]) => [key, field(given[key])]));
   };
 const list =
-  (field: Field): Field =>
-  (value) =>
-    (must(Array.isArray, "an array")(value) as unknown[]).map(field);
+  (field: Field, least = 0): Field =>
+  (value) => {
+    const given = must(Array.isArray, "an array")(value) as unknown[];
+    must((length) => (length as number) >= least, "a value of an array")(given.length);
+    return given.map(field);
+  };
 
+const MESSAGE: Field = (value) => {
+  const [type, body] = must(Array.isArray, "a message")(value) as unknown[];
+  return [name(type), any(body)];
+};
 const CHANNEL_INFO = object({
   channel: number,
   generation: number,
@@ -201,6 +216,7 @@ const FROM_SERVER = new Map<unknown, Field[]>(
     ],
     reply: [number, or(any, null), orNull(object({ code: string, message: string }))],
     data: [number, ordinal, number, name, any],
+    block: [number, ordinal, number, list(MESSAGE, 1)],
     latest: [number, name, any],
     ack: [number, number],
     ping: [number, or(number, 0), or(number, 0), or(float, 0), or(float, 0)],

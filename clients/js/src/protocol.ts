@@ -11,6 +11,7 @@ import { CODECS, type Codec, Raw } from "./codec.js";
 import { ProtocolError, Refused } from "./errors.js";
 import { type Arrived, closed, type Event } from "./events.js";
 import {
+  type Block,
   type Data,
   FRAME_HEAD_BYTES,
   type FromClient,
@@ -29,8 +30,8 @@ import { VERSION } from "./version.js";
 /** What became of a session that was gone; also the code of requests that were lost with it. */
 export const RESET = "reset";
 
-/** What this client can do beyond the first version of the protocol: it hears messages to its session. */
-const FEATURES = ["session", "state"];
+/** What this client can do beyond the first version of the protocol. */
+const FEATURES = ["session", "state", "blocks"];
 
 /** The last message of every channel: the seat is free. */
 export const LEFT = "holdfast.left";
@@ -298,6 +299,8 @@ export class ClientProtocol {
     switch (frame[0]) {
       case "data":
         return this.#onData(frame);
+      case "block":
+        return this.#onBlock(frame);
       case "latest":
         return [{ is: "latest_arrived", channel: frame[1], type: frame[2], body: frame[3] }];
       case "ack":
@@ -329,6 +332,11 @@ export class ClientProtocol {
     return [
       { is: "arrived", session: this.sessionId, channel: number, generation: channel.generation, seq, type, body },
     ];
+  }
+
+  /** A block is its messages, one after the other. */
+  #onBlock([, number, first, ack, messages]: Block): Event[] {
+    return messages.flatMap(([type, body], i) => this.#onData(["data", number, first + i, ack, type, body]));
   }
 
   #onPing([, id, number, received, latencyMs, quietS]: Ping): Event[] {

@@ -30,7 +30,14 @@ test("the hello is alone until the welcome has come", async () => {
 
   expect(server.last.protocols).toEqual(["holdfast.v1.msgpack"]);
   expect(server.last.heard).toEqual([
-    ["hello", { credential: "secret" }, null, expect.stringContaining("holdfast-js"), "Ada", ["session", "state"]],
+    [
+      "hello",
+      { credential: "secret" },
+      null,
+      expect.stringContaining("holdfast-js"),
+      "Ada",
+      ["session", "state", "blocks"],
+    ],
   ]);
 
   await server.last.say(welcome("s1", "t1"));

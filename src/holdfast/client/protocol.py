@@ -12,7 +12,8 @@ from msgspec import Raw, structs
 
 from holdfast.client.channels import Arrived, Channels, Restarted, SeatEvent
 from holdfast.client.saved import SavedState
-from holdfast.core.channel import MESSAGE_OVERHEAD_BYTES, Channel
+from holdfast.core.block import MESSAGE_OVERHEAD_BYTES
+from holdfast.core.channel import Channel
 from holdfast.core.codec import Codec
 from holdfast.core.errors import Invalid, ProtocolError
 from holdfast.core.limits import Limits
@@ -22,8 +23,10 @@ from holdfast.schemas.frames import (
     FOLLOWS_STATE,
     FRAME_HEAD_BYTES,
     HEARS_SESSION,
+    READS_BLOCKS,
     Ack,
     Auth,
+    BlockFrame,
     Close,
     Data,
     Frame,
@@ -42,6 +45,9 @@ from holdfast.schemas.frames import (
     Terms,
     Welcome,
 )
+
+# What this client can do beyond the first version of the protocol.
+_FEATURES = [HEARS_SESSION, FOLLOWS_STATE, READS_BLOCKS]
 
 RESET = "reset"
 """What became of a session that was gone; also the code of requests that were lost with it."""
@@ -102,7 +108,7 @@ class ClientProtocol:
             positions = self.channels.positions()
             resume = Resume(self.session_id, self._token, positions, self._lineage, self._last_answered)
         name = self._wanted_name or self.name
-        return self.codec.payload(Hello(self._auth, resume, "holdfast-python", name, [HEARS_SESSION, FOLLOWS_STATE]))
+        return self.codec.payload(Hello(self._auth, resume, "holdfast-python", name, _FEATURES))
 
     def lost(self) -> None:
         """The connection is gone: what must arrive is written to the next one."""
@@ -278,6 +284,8 @@ class ClientProtocol:
         match frame:
             case Data():
                 return self._on_data(frame)
+            case BlockFrame():
+                return [event for data in frame.data() for event in self._on_data(data)]
             case Latest() | Notice():
                 return [frame]
             case Ack():

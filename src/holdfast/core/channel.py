@@ -11,31 +11,33 @@ them is in flight. Inward, a message is accepted if it is the next one, so the m
 `accepted` and `applied` differ while a room is busy: a message is accepted when it is given its place in the room's
 order, and acknowledged only once it has been applied. When more piles up than may be kept, the outward stream has
 `overflowed`: nothing more is kept, and at the next resume it begins anew in its next generation.
+
+Messages that many clients get are kept as a `Block` that their channels share. Where only some of its messages are sent
+again or acknowledged, it is replaced by its messages.
 """
 
 from collections import deque
-from itertools import islice
 from typing import cast
 
 from msgspec import Raw
 
+from holdfast.core.block import MESSAGE_OVERHEAD_BYTES, Block, Entry, Said, messages_of, weight
 from holdfast.core.errors import ProtocolError
 from holdfast.core.limits import Limits
 from holdfast.core.reasons import Reason
-from holdfast.schemas.frames import Data
+from holdfast.schemas.frames import BlockFrame, Data
 
-# The size of a message besides its body: its frame's head, and the tuple that keeps it.
-MESSAGE_OVERHEAD_BYTES = 64
-
-# Instead of a deque while nothing is kept: an empty one takes 760 bytes, and most held seats keep nothing.
-_NOTHING: deque[tuple[str, bytes]] = cast("deque[tuple[str, bytes]]", ())
+# Instead of a deque while nothing is in flight: an empty one takes 760 bytes, and most held seats keep nothing.
+_NONE_IN_FLIGHT: deque[Entry] = cast("deque[Entry]", ())
+# The same for what waits.
+_NONE_WAITS: list[Entry] = cast("list[Entry]", ())
 
 
 class Channel:
     """One end of both streams."""
 
     __slots__ = (
-        *("_filled_to", "_kept", "_kept_bytes_max", "_kept_messages_max", "_sent_before"),
+        *("_filled_to", "_in_flight", "_kept_bytes_max", "_kept_messages_max", "_sent_before", "_waiting"),
         *("_window_bytes_max", "_window_messages_max", "accepted", "ack_sent", "acked", "applied", "generation"),
         *("is_finished", "kept_bytes", "last_seq", "number", "overflowed", "purpose", "sent"),
     )
@@ -46,12 +48,13 @@ class Channel:
         self.purpose = purpose
         self.generation = 1
         self.agree(limits)
-        # Outward: numbers up to `acked` are done with, up to `sent` are in flight, up to `last_seq` are kept.
+        # Outward: numbers up to `acked` are done with, up to `sent` are in flight, up to `last_seq` wait.
         self.last_seq = 0
         self.acked = 0
         self.sent = 0
         self._sent_before = 0
-        self._kept = _NOTHING
+        self._in_flight = _NONE_IN_FLIGHT
+        self._waiting = _NONE_WAITS
         self.kept_bytes = 0
         self._filled_to = 0
         self.overflowed = False
@@ -73,116 +76,144 @@ class Channel:
     @property
     def kept(self) -> int:
         """Messages not yet acknowledged, sent or not."""
-        return len(self._kept)
+        return self.last_seq - self.acked
 
     @property
     def is_full(self) -> bool:
         """Whether one more message might overflow the stream; a sender that can wait should."""
         return (
-            len(self._kept) >= self._window_messages_max
+            self.last_seq - self.acked >= self._window_messages_max
             or self.kept_bytes >= self._window_bytes_max
             or self.acked < self._filled_to
         )
 
     def would_fill(self, messages: int, size: int) -> bool:
         """Whether this much more would fill the window."""
-        return (
-            len(self._kept) + messages >= self._window_messages_max or self.kept_bytes + size >= self._window_bytes_max
-        )
+        return self.kept + messages >= self._window_messages_max or self.kept_bytes + size >= self._window_bytes_max
 
     def push(self, name: str, body: bytes) -> bool:
         """Give a message its number and keep it; False if the stream has overflowed and keeps nothing."""
+        return self.keep((name, body))
+
+    def keep(self, entry: Entry) -> bool:
+        """The same for a message, or for all messages of a block."""
         if self.overflowed:
             return False
-        kept = self._kept
-        if kept is _NOTHING:
-            kept = self._kept = deque()
-        kept.append((name, body))
-        self.last_seq += 1
-        self.kept_bytes = kept_bytes = self.kept_bytes + len(body) + MESSAGE_OVERHEAD_BYTES
-        if kept_bytes > self._kept_bytes_max or len(kept) > self._kept_messages_max:
+        if self._waiting:
+            self._waiting.append(entry)
+        else:
+            self._waiting = [entry]
+        if isinstance(entry, Block):
+            self.last_seq += len(entry.messages)
+            self.kept_bytes += entry.size
+        else:
+            self.last_seq += 1
+            self.kept_bytes += len(entry[1]) + MESSAGE_OVERHEAD_BYTES
+        if self.kept_bytes > self._kept_bytes_max or self.last_seq - self.acked > self._kept_messages_max:
             self.give_up()
             return False
         return True
 
     def would_overflow(self, messages: int, size: int) -> bool:
         """Whether this much more could not be kept."""
-        return len(self._kept) + messages > self._kept_messages_max or self.kept_bytes + size > self._kept_bytes_max
+        return self.kept + messages > self._kept_messages_max or self.kept_bytes + size > self._kept_bytes_max
 
     def give_up(self) -> None:
         """Keep nothing more: the peer will be resynced."""
         self.overflowed = True
         self._keep_nothing()
-        self.last_seq = self.sent
+        self.last_seq = self.acked = self.sent
 
     def _keep_nothing(self) -> None:
-        self._kept = _NOTHING
+        self._in_flight, self._waiting = _NONE_IN_FLIGHT, _NONE_WAITS
         self.kept_bytes = 0
 
     def shrink(self) -> None:
         """Take less memory if nothing is kept: the connection is gone."""
-        if not self._kept:
-            self._kept = _NOTHING
+        if not self._in_flight:
+            self._in_flight = _NONE_IN_FLIGHT
 
     @property
     def is_over(self) -> bool:
         """Whether the last message has been acknowledged."""
-        return self.is_finished and not self._kept and not self.overflowed
+        return self.is_finished and not self.kept and not self.overflowed
 
     def take(self) -> list[Data]:
-        """The messages that may be written now, in order, with the acknowledgement they carry; they count as sent."""
-        kept = self._kept
-        last = self.last_seq
-        # Nearly always everything that is kept fits into the window.
-        if self.kept_bytes > self._window_bytes_max or len(kept) > self._window_messages_max:
-            last = self._last_in_window()
-        first = self.sent + 1
-        if first > last:
-            return []
-        self.sent = last
-        ack = self.ack_sent = self.applied
-        number = self.number
-        # From the right: a deque is fast at its ends, and the unsent messages are at that one.
-        if first == self.last_seq:
-            name, body = kept[-1]
-            return [Data(number, first, ack, name, Raw(body))]
-        waiting = islice(reversed(kept), self.last_seq - last, self.last_seq - first + 1)
-        taken = [
-            Data(number, seq, ack, name, Raw(body))
-            for seq, (name, body) in zip(range(last, first - 1, -1), waiting, strict=True)
-        ]
-        taken.reverse()
-        return taken
+        """What may be written now, in order, with the acknowledgement that it carries; it counts as sent."""
+        self._waiting = [*messages_of(self._waiting)]
+        return cast("list[Data]", self.take_blocks())
 
-    def _last_in_window(self) -> int:
-        in_flight = self.sent - self.acked
-        in_flight_bytes = sum(len(body) + MESSAGE_OVERHEAD_BYTES for _, body in islice(self._kept, in_flight))
-        last = self.sent
-        for _, body in islice(self._kept, in_flight, self._window_messages_max):
-            if in_flight_bytes >= self._window_bytes_max:
-                break
-            in_flight_bytes += len(body) + MESSAGE_OVERHEAD_BYTES
-            last += 1
-        return last
+    def take_blocks(self) -> list[Data | BlockFrame]:
+        """The same for a peer that reads blocks."""
+        entries, self._waiting = self._waiting, _NONE_WAITS
+        # Nearly always everything that is kept fits into the window.
+        if self.kept_bytes > self._window_bytes_max or self.last_seq - self.acked > self._window_messages_max:
+            entries = self._within_window(entries)
+        if not entries:
+            return []
+        ack = self.ack_sent = self.applied
+        number, seq = self.number, self.sent + 1
+        frames: list[Data | BlockFrame] = []
+        for entry in entries:
+            if isinstance(entry, Block):
+                frames.append(entry.frame(number, seq, ack))
+                seq += len(entry.messages)
+            else:
+                frames.append(Data(number, seq, ack, entry[0], Raw(entry[1])))
+                seq += 1
+        self.sent = seq - 1
+        if self._in_flight is _NONE_IN_FLIGHT:
+            self._in_flight = deque(entries)
+        else:
+            self._in_flight += entries
+        return frames
+
+    def _within_window(self, entries: list[Entry]) -> list[Entry]:
+        """The first messages of what waits, as many as may be in flight; the others go on waiting."""
+        free = self._window_messages_max - (self.sent - self.acked)
+        free_bytes = self._window_bytes_max - sum(weight(entry)[1] for entry in self._in_flight)
+        count = 0
+        if free > 0 and free_bytes > 0:
+            messages = messages_of(entries)
+            entries = [*messages]
+            for _, body in messages[:free]:
+                if free_bytes <= 0:
+                    break
+                free_bytes -= len(body) + MESSAGE_OVERHEAD_BYTES
+                count += 1
+        self._waiting = entries[count:]
+        return entries[:count]
 
     def acknowledge(self, ack: int) -> bool:
         """The peer has applied everything up to this number; True if messages wait for the window it opens."""
         if ack > self.sent:
-            self._count_as_sent(ack)
-        kept = self._kept
+            # What went to an earlier connection may be acknowledged before a resume has sent it again: the peer had
+            # accepted it by then and was slow to apply it.
+            if ack > self._sent_before:
+                raise ProtocolError(f"message {ack} was acknowledged but never sent", Reason.SEQUENCE)
+            self._count_as_sent(min(ack, self.last_seq))
+        in_flight = self._in_flight
         acked = self.acked
-        while acked < ack and kept:
-            acked += 1
-            self.kept_bytes -= len(kept.popleft()[1]) + MESSAGE_OVERHEAD_BYTES
+        while acked < ack and in_flight:
+            entry = in_flight.popleft()
+            if not isinstance(entry, Block):
+                acked += 1
+                self.kept_bytes -= len(entry[1]) + MESSAGE_OVERHEAD_BYTES
+            elif acked + len(entry.messages) <= ack:
+                acked += len(entry.messages)
+                self.kept_bytes -= entry.size
+            else:
+                in_flight.extendleft(reversed(entry.messages))
         self.acked = acked
         return self.sent < self.last_seq
 
-    def _count_as_sent(self, ack: int) -> None:
-        # What went to an earlier connection may be acknowledged before a resume has sent it again: the peer had
-        # accepted it by then and was slow to apply it.
-        if ack > self._sent_before:
-            raise ProtocolError(f"message {ack} was acknowledged but never sent", Reason.SEQUENCE)
-        self.sent = min(ack, self.last_seq)
+    def _count_as_sent(self, seq: int) -> None:
+        """Everything up to this number is in flight, and nothing else."""
+        messages = self.kept_messages()
+        count = seq - self.acked if messages else 0
+        self._in_flight = deque(messages[:count]) if count else _NONE_IN_FLIGHT
+        self._waiting = [*messages[count:]] or _NONE_WAITS
+        self.sent = seq
 
     def resume(self, generation: int, received: int | None) -> int | None:
         """A new connection continues after `received`: how many messages it will be sent, or None if they are gone."""
@@ -191,7 +222,7 @@ class Channel:
         if not self.acked <= received <= self.last_seq:
             return None
         self._sent_before = max(self._sent_before, self.sent)
-        self.sent = received
+        self._count_as_sent(received)
         self.acknowledge(received)
         self.ack_sent = self.applied
         return self.last_seq - received
@@ -219,11 +250,11 @@ class Channel:
         while self.last_seq < accepted and self.push(name, body):
             self._sent_before = self.last_seq
 
-    def kept_messages(self) -> list[tuple[str, bytes]]:
+    def kept_messages(self) -> list[Said]:
         """Everything unacknowledged, in order: what a saved state needs."""
-        return list(self._kept)
+        return messages_of([*self._in_flight, *self._waiting])
 
-    def restore_outward(self, last_seq: int, kept: list[tuple[str, bytes]], *, filled_to: int = 0) -> None:
+    def restore_outward(self, last_seq: int, kept: list[Said], *, filled_to: int = 0) -> None:
         """Go on from a saved state: the numbers up to `last_seq` are given out, the last of them still kept.
 
         The place of `filled_to` is the last of those that `fill_to` has kept.
@@ -231,7 +262,7 @@ class Channel:
         self.last_seq = self._sent_before = last_seq
         self._filled_to = filled_to
         self.acked = self.sent = last_seq - len(kept)
-        self._kept = deque(kept) if kept else _NOTHING
+        self._in_flight, self._waiting = _NONE_IN_FLIGHT, [*kept] or _NONE_WAITS
         self.kept_bytes = sum(len(body) + MESSAGE_OVERHEAD_BYTES for _, body in kept)
 
     # Inward

@@ -5,7 +5,7 @@ from typing import Generic, TypeVar
 
 from holdfast.core.grouping import Grouping
 from holdfast.core.messages import Message, PlayerData
-from holdfast.core.recipients import send_latest_to, send_to
+from holdfast.core.recipients import send_latest_to
 from holdfast.core.room_context import RoomContext
 from holdfast.core.session import Player, Seat, SeatState, seat_of
 
@@ -48,7 +48,7 @@ class Group(Generic[D]):
 
     def send(self, message: Message) -> None:
         """Send reliably to everybody in the group, also to those whose seat is held."""
-        send_to(tuple(self._seats), message)
+        self._context.broadcasts.say(tuple(self._seats), message)
 
     def send_latest(self, message: Message, key: str = "") -> None:
         """Send unreliably to everybody in the group; see `Player.send_latest`."""

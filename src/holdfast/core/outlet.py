@@ -4,6 +4,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Any, Protocol
 
+from holdfast.core.block import Block
 from holdfast.core.codec import Codec
 from holdfast.core.messages import Message
 from holdfast.schemas.session import ChannelRecord
@@ -48,6 +49,10 @@ class Outlet(Protocol):
     """The waiting messages; None if there are none."""
 
     @property
+    def codec(self) -> Codec | None:
+        """The encoding that this end reads; None for an agent, which receives objects."""
+
+    @property
     def is_following(self) -> bool:
         """Whether this end has a copy of the room's shared state."""
 
@@ -70,14 +75,14 @@ class Outlet(Protocol):
     def prepare(self, message: Message, bodies: dict[Codec, bytes]) -> None:
         """Encode a message to many players, once per codec, into `bodies`; raises if it cannot be sent."""
 
-    def send_shared(self, message: Message, bodies: dict[Codec, bytes]) -> None:
-        """Like `send`, with the prepared bodies."""
+    def push_block(self, block: Block) -> None:
+        """Deliver what others are sent, too, in this codec. Not called for an agent."""
 
     def send_latest(self, message: Message, key: str) -> None:
         """Deliver soon or never; a newer message of the same type and key replaces it."""
 
     def send_latest_shared(self, message: Message, key: str, bodies: dict[Codec, bytes]) -> None:
-        """Like `send_latest`, with the prepared bodies."""
+        """Like `send_latest`, with the bodies that `prepare` has encoded."""
 
     def finish(self, farewell: Message) -> None:
         """The seat is freed: the stream ends with this message."""

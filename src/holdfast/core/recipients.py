@@ -1,4 +1,4 @@
-"""Who of a room receives a message, and how it is sent to many: encoded once per codec, to all of them or to nobody."""
+"""Who of a room receives a message, and how an unreliable one is sent to many: to all of them or to nobody."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import CoroutineType
@@ -67,13 +67,6 @@ def _checked(argument: str, members: Iterable[Member]) -> Iterator[Member]:
         if not isinstance(member, Member):
             raise TypeError(f"{argument}= takes players of this room; got {member!r}: self.player(id) finds one by id")
         yield member
-
-
-def send_to(seats: Sequence[Seat], message: Message) -> None:
-    """Send reliably to all of them."""
-    bodies = _prepared(seats, message)
-    for seat in seats:
-        seat.outlet.send_shared(message, bodies)
 
 
 def send_latest_to(seats: Sequence[Seat], message: Message, key: str) -> None:

@@ -12,7 +12,7 @@ from holdfast.core.handlers import Handler, check_room_class, handlers_of
 from holdfast.core.messages import Message, PlayerData, check_message, snake_case
 from holdfast.core.ownership import Objects, Orphans
 from holdfast.core.reasons import Reason
-from holdfast.core.recipients import choose, send_latest_to, send_to
+from holdfast.core.recipients import choose, send_latest_to
 from holdfast.core.room_context import EVERY_S_MIN, Phase, RoomContext, Timer
 from holdfast.core.session import Member, Player, PlayerId, SeatState, Spectator
 from holdfast.schemas.requests import Update
@@ -233,7 +233,7 @@ class Room(Generic[D]):
         some = context.everybody if spectators else context.seats.occupied
         if exclude or role or to is not None or where is not None:
             some = choose(context, exclude, to=to, where=where, role=role, spectators=spectators)
-        send_to(some, message)
+        context.broadcasts.say(some, message)
 
     def broadcast_latest(
         self,

@@ -4,6 +4,7 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
+from holdfast.core.broadcasts import Broadcasts
 from holdfast.core.grouping import Grouping
 from holdfast.core.limits import Limits
 from holdfast.core.names import NamesInRoom
@@ -341,7 +342,18 @@ class RoomContext:
     """Everything about a room that is not the game's. The room refers to it; games do not see it."""
 
     __slots__ = (
-        *("_commands", "_make_commands", "host", "is_locked", "limits", "listed", "listing", "grouping", "objects"),
+        *(
+            "_commands",
+            "_make_commands",
+            "broadcasts",
+            "host",
+            "is_locked",
+            "limits",
+            "listed",
+            "listing",
+            "grouping",
+            "objects",
+        ),
         *("phase", "properties", "random", "room_id", "seats", "spectators", "successor", "turn"),
     )
 
@@ -363,6 +375,7 @@ class RoomContext:
         self._commands: RoomCommands | None = None
         self.turn: Transaction | None = None
         """The turn that the room takes now, if it is transactional."""
+        self.broadcasts = Broadcasts(limits)
         self.seats = Seats(listed)
         self.spectators: SeatRegistry | None = None
         """Their places; None until somebody watches the room."""

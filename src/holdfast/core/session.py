@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass
 from enum import Flag, auto
+from itertools import combinations
 from typing import Any, ClassVar, Generic, NewType, TypeVar
 
 from msgspec import Struct
@@ -24,7 +25,7 @@ from holdfast.core.reasons import Reason
 from holdfast.core.tables import Table, TableEnum
 from holdfast.core.tokens import Lineage, ResumeTokens
 from holdfast.core.transaction import when_it_succeeds
-from holdfast.schemas.frames import FOLLOWS_STATE, HEARS_SESSION, Data, Latest, Purpose, Reply
+from holdfast.schemas.frames import FOLLOWS_STATE, HEARS_SESSION, READS_BLOCKS, Data, Latest, Purpose, Reply
 from holdfast.schemas.player import AGENT_PREFIX, PLAYER_CHARS_MAX
 from holdfast.schemas.session import Fork, Reached
 
@@ -34,11 +35,12 @@ SessionId = NewType("SessionId", str)
 PlayerId = NewType("PlayerId", str)
 
 # One object for all sessions with the same features.
+_ALL_FEATURES = (HEARS_SESSION, FOLLOWS_STATE, READS_BLOCKS)
 _FEATURES = {
     frozenset(features): features
-    for features in ((), (HEARS_SESSION,), (FOLLOWS_STATE,), (HEARS_SESSION, FOLLOWS_STATE))
+    for count in range(len(_ALL_FEATURES) + 1)
+    for features in combinations(_ALL_FEATURES, count)
 }
-_ALL_FEATURES = frozenset({HEARS_SESSION, FOLLOWS_STATE})
 # Instead of a map while no room of a session was restored from a checkpoint, as nearly always.
 NOT_REWOUND: Mapping[int, float] = {}
 
@@ -48,7 +50,7 @@ SESSION_ID_BYTES = 12
 
 def known_features(named: Collection[str]) -> tuple[str, ...]:
     """The features of a client that this server knows."""
-    return _FEATURES[_ALL_FEATURES.intersection(named)]
+    return _FEATURES[frozenset(_ALL_FEATURES).intersection(named)]
 
 
 def agent_id(name: str) -> PlayerId:

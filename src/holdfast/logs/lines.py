@@ -32,7 +32,7 @@ _STRUCK_CHARS_MIN = 4
 _SEPARATORS = frozenset(" =\"'")
 
 
-class Block(list[str]):
+class LogRows(list[str]):
     """A field of several lines, which is shown below the others."""
 
 
@@ -62,8 +62,8 @@ class _LazyLogger:
 
 def render(event: str, fields: Mapping[str, Any]) -> str:
     """A line as text: the sentence, then name=value."""
-    words = [f"{name}={_shown(value)}" for name, value in fields.items() if not isinstance(value, Block)]
-    rows = [row for value in fields.values() if isinstance(value, Block) for row in value]
+    words = [f"{name}={_shown(value)}" for name, value in fields.items() if not isinstance(value, LogRows)]
+    rows = [row for value in fields.values() if isinstance(value, LogRows) for row in value]
     return "\n".join([" ".join([event, *words]), *rows])
 
 
@@ -79,7 +79,7 @@ def _to_record(_: "WrappedLogger", __: str, line: "EventDict") -> tuple[tuple[st
     secrets = line.pop("hide", ())
     fields = {name: HIDDEN if is_secret(name) else value for name, value in line.items()}
     if error is not None and secrets:
-        fields["exception"] = Block(struck_out(_traceback(error), secrets).splitlines())
+        fields["exception"] = LogRows(struck_out(_traceback(error), secrets).splitlines())
         error = None
     extra = {"event": event, "fields": fields}
     return (render(event, fields),), {"exc_info": error, "extra": extra, "stacklevel": _depth()}

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, get_args
 
-from holdfast.logs.lines import Block, render
+from holdfast.logs.lines import LogRows, render
 
 Format = Literal["console", "json"]
 FORMATS: tuple[str, ...] = get_args(Format)
@@ -57,7 +57,7 @@ class JsonFormatter(logging.Formatter):
             record.exc_text = self.formatException(record.exc_info)
         if record.exc_text:
             line["exception"] = record.exc_text
-        elif isinstance(block := line.get("exception"), Block):
+        elif isinstance(block := line.get("exception"), LogRows):
             line["exception"] = "\n".join(block)
         # In ASCII: whatever players write, a line is one line.
         return json.dumps(line, default=str)

@@ -17,7 +17,7 @@ from holdfast.core.errors import Invalid, NotFound, Throttled
 from holdfast.core.limits import Limits
 from holdfast.core.registry import SessionRegistry
 from holdfast.core.session import Session, SessionFlags
-from holdfast.logs import Block, get_logger
+from holdfast.logs import LogRows, get_logger
 from holdfast.logs.output import PACKETS
 from holdfast.observability.log_lines import LineLimit, log_left_out
 from holdfast.observability.packet_text import PacketReader
@@ -202,8 +202,8 @@ class _PacketSink:
                 connection=connection.id,
                 peer=connection.peer,
                 length=len(payload),
-                frames=Block(text.frames),
-                dump=Block(text.dump),
+                frames=LogRows(text.frames),
+                dump=LogRows(text.dump),
             )
         except Exception as error:  # noqa: BLE001 - our bug: logged once, counted; the connection is not affected
             self._is_broken = True

@@ -63,13 +63,7 @@ def _fields(name: str, values: Sequence[Any], mask: Mask, *, is_before_sign_in: 
     ]
     if name == Data.name:
         type_, body = names.index("type"), names.index("body")
-        match values[type_ : body + 1]:
-            case [wire_name, [str() as asked, inner]] if wire_name == ASK:
-                view[body] = [asked, _of_message(inner, mask)]
-            case [MessageAnswered.wire_name, {"body": inner}]:
-                view[body]["body"] = _of_message(inner, mask)
-            case _:
-                pass
+        view[type_ : body + 1] = _of_data(values[type_ : body + 1], mask)
     return view
 
 
@@ -87,8 +81,25 @@ def _field(frame: str, field: str, value: Any, mask: Mask, *, is_before_sign_in:
             return _masked(value, mask)
         case (("data" | "latest"), "body"):
             return _of_message(value, mask)
+        case "block", "messages":
+            return [_of_data(message, mask) for message in value]
         case _:
             return _by_name(value, mask)
+
+
+def _of_data(said: Sequence[Any], mask: Mask) -> list[Any]:
+    """A message: its type and its body, and what a later version of the protocol adds."""
+    match said:
+        case [wire_name, [str() as asked, inner]] if wire_name == ASK:
+            return [wire_name, [asked, _of_message(inner, mask)]]
+        case [MessageAnswered.wire_name, {"body": inner}]:
+            view = _by_name(said[1], mask)
+            view["body"] = _of_message(inner, mask)
+            return [MessageAnswered.wire_name, view]
+        case [wire_name, body, *added]:
+            return [wire_name, _of_message(body, mask), *(_masked(each, mask) for each in added)]
+        case _:
+            return [_masked(each, mask) for each in said]
 
 
 def _of_message(body: Any, mask: Mask) -> Any:

@@ -33,6 +33,8 @@ HEARS_SESSION = "session"
 """The feature of a client that hears messages to its session, beside those of rooms."""
 FOLLOWS_STATE = "state"
 """The feature of a client that follows the state that rooms share."""
+READS_BLOCKS = "blocks"
+"""The feature of a client that reads `block` frames."""
 FEATURES_MAX = 16
 
 FRAME_HEAD_BYTES = 512
@@ -222,6 +224,30 @@ class Data(Frame, frozen=True):
     body: Raw
 
 
+class BlockMessage(Struct, array_like=True, frozen=True, gc=False):
+    """One message of a block."""
+
+    type: Name
+    body: Raw
+
+
+class BlockFrame(Frame, frozen=True):
+    """Reliable messages of a channel that follow each other, numbered from `seq`. The messages are encoded once for all
+    clients that get them."""
+
+    channel: Number
+    seq: Ordinal
+    ack: Number
+    messages: Annotated[list[BlockMessage], Meta(min_length=1)]
+
+    def data(self) -> list[Data]:
+        """The same messages, each in a frame of its own."""
+        return [
+            Data(self.channel, seq, self.ack, message.type, message.body)
+            for seq, message in enumerate(self.messages, self.seq)
+        ]
+
+
 class Latest(Frame, frozen=True):
     """One unreliable message: replaced by a newer one, never repeated, without a sequence number."""
 
@@ -299,4 +325,4 @@ class Close(Frame, frozen=True):
 
 
 FromClient = Hello | Request | Data | Latest | Ack | Pong | Bye
-FromServer = Welcome | Reply | Data | Latest | Ack | Ping | SeatFrame | Notice | Close
+FromServer = Welcome | Reply | Data | BlockFrame | Latest | Ack | Ping | SeatFrame | Notice | Close

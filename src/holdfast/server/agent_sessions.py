@@ -9,6 +9,7 @@ from collections.abc import Callable
 from math import isinf
 from typing import Any
 
+from holdfast.core.block import Block
 from holdfast.core.codec import Codec
 from holdfast.core.connection import Connection, ConnectionId, ConnectionStep
 from holdfast.core.errors import NotSeated, Refused, Throttled
@@ -56,6 +57,7 @@ class Inbox:
     )
     # Agents live beside the room, and look at it.
     is_following = False
+    codec: Codec | None = None
 
     def __init__(self, messages_max: int, overflowed: Callable[[], None]) -> None:
         """`overflowed` is called when the agent has more to read than that."""
@@ -99,11 +101,10 @@ class Inbox:
             self.overflow()
 
     def prepare(self, message: Message, bodies: dict[Codec, bytes]) -> None:
-        """Agents receive objects: nothing is encoded."""
+        """Agents receive objects, and every agent the same one of a broadcast: treat it as read-only."""
 
-    def send_shared(self, message: Message, bodies: dict[Codec, bytes]) -> None:
-        """Every agent receives the same object: treat it as read-only."""
-        self.send(message)
+    def push_block(self, block: Block) -> None:
+        """Nothing is encoded for an agent."""
 
     def send_latest(self, message: Message, key: str) -> None:
         """Messages within a process are never lost."""

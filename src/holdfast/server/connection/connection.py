@@ -21,6 +21,7 @@ from holdfast.core.session import NOT_REWOUND, Seat, Session, SessionFlags
 from holdfast.observability.metrics import Counters
 from holdfast.observability.packet_log import Sink
 from holdfast.schemas.frames import (
+    READS_BLOCKS,
     Ack,
     Bye,
     Close,
@@ -100,6 +101,7 @@ class LiveConnection(Connection):
         "_ping_id",
         "_ping_sent_at",
         "_pings",
+        "_reads_blocks",
         "_services",
         "_transport",
         "_whole_bytes_max",
@@ -156,6 +158,7 @@ class LiveConnection(Connection):
         self._ping_id = 0
         self._ping_sent_at = 0.0
         self._pings = 0
+        self._reads_blocks = False
         self.traces: list[Any] | None = None
         """Traces of messages whose answer is in the next payload (`observability.tracing`)."""
 
@@ -410,7 +413,11 @@ class LiveConnection(Connection):
         """Something waits to be written."""
         if not self.is_dirty:
             self.is_dirty = True
-            self._writes.add(self)
+            waiting = self._writes.waiting
+            if waiting:
+                waiting.append(self)
+            else:
+                self._writes.add(self)
 
     def hold(self) -> None:
         """Write nothing until `release` was called as often: the data is not saved yet."""
@@ -476,7 +483,7 @@ class LiveConnection(Connection):
                 channel = session.channel
                 if channel is not None:
                     if channel.sent < channel.last_seq:
-                        frames += channel.take()
+                        frames += channel.take_blocks() if self._reads_blocks else channel.take()
                     if channel.ack_sent < channel.applied:
                         self._acknowledge(frames, channel, at_once=with_ack)
                 if self._latest:
@@ -537,7 +544,7 @@ class LiveConnection(Connection):
         for closing in session.closing:
             frames += closing.take()
         for channel in session.beside:
-            frames += channel.take()
+            frames += channel.take_blocks() if self._reads_blocks else channel.take()
             if channel.ack_sent < channel.applied:
                 self._acknowledge(frames, channel, at_once=with_ack)
 
@@ -595,6 +602,7 @@ class LiveConnection(Connection):
     def welcomed(self, session: Session) -> None:
         """The handshake is complete: this connection belongs to the session."""
         self.session = session
+        self._reads_blocks = READS_BLOCKS in self.features
         flood = session.flood
         if flood is None:
             flood = session.flood = Flood(session.rates or self._services.rates)

@@ -4,17 +4,18 @@ A message is staged when the room sends it, is part of the next commit, and is r
 succeeded. `send_latest` bypasses the gate: it is for values of the moment, and must never confirm a durable fact.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import cast
 
-from holdfast.core.channel import MESSAGE_OVERHEAD_BYTES, Channel
+from holdfast.core.block import Entry, messages_of, weight
+from holdfast.core.channel import Channel
 from holdfast.core.messages import Message
 from holdfast.core.session import Session
 from holdfast.schemas.session import ChannelRecord
 from holdfast.server.rooms.outlet import ChannelOutlet, OutletOptions
 
 # In the place of a list while nothing is staged: most held seats have nothing to say.
-_NOTHING: list[tuple[str, bytes]] = cast("list[tuple[str, bytes]]", ())
+_NOTHING: list[Entry] = cast("list[Entry]", ())
 
 
 class GatedOutlet(ChannelOutlet):
@@ -27,9 +28,11 @@ class GatedOutlet(ChannelOutlet):
         "_leaving",
         "_leaving_applied",
         "_leaving_bytes",
+        "_leaving_messages",
         "_on_staged",
         "_staged",
         "_staged_bytes",
+        "_staged_messages",
         "is_waiting",
     )
 
@@ -39,10 +42,9 @@ class GatedOutlet(ChannelOutlet):
         """`staged` is called when something waits for a commit."""
         super().__init__(session, channel, options)
         self._on_staged = staged
-        self._staged = _NOTHING
-        self._staged_bytes = 0
-        self._leaving: Sequence[tuple[str, bytes]] = ()
-        self._leaving_bytes = 0
+        self._staged = self._leaving = _NOTHING
+        self._staged_messages = self._staged_bytes = 0
+        self._leaving_messages = self._leaving_bytes = 0
         self._applied = self._leaving_applied = channel.applied
         self._generation = channel.generation
         self._is_finished = channel.is_finished
@@ -63,29 +65,29 @@ class GatedOutlet(ChannelOutlet):
         self._is_finished = True
         super().break_off(farewell)
 
-    def push(self, name: str, body: bytes) -> None:
-        if len(body) > self._options.body_bytes_max:
-            raise self._too_large(name, body)
-        if self.recorder is not None:
-            self.recorder(name, body, False)
-        if self.buffer is not None and self.buffer.hold(name, body):
-            return
+    def write(self, entry: Entry) -> None:
         channel = self.channel
         if channel.generation != self._generation:
             self._restart()
         if channel.overflowed or self._is_finished:
             return
         if self._staged:
-            self._staged.append((name, body))
+            self._staged.append(entry)
         else:
-            self._staged = [(name, body)]
-        self._staged_bytes += len(body) + MESSAGE_OVERHEAD_BYTES
+            self._staged = [entry]
+        messages, size = weight(entry)
+        self._staged_messages += messages
+        self._staged_bytes += size
         if not self.is_waiting:
             self._on_staged(self)
-        # The messages in the present commit will be kept, too.
-        messages, size = len(self._leaving) + len(self._staged), self._leaving_bytes + self._staged_bytes
-        if channel.would_overflow(messages, size):
+        if channel.would_overflow(*self._weight):
             self.overflow()
+
+    @property
+    def _weight(self) -> tuple[int, int]:
+        """How many messages the client will have to read, too, and their bytes: those of the present commit, and those
+        that wait for the next."""
+        return self._leaving_messages + self._staged_messages, self._leaving_bytes + self._staged_bytes
 
     @property
     def is_full(self) -> bool:
@@ -94,18 +96,23 @@ class GatedOutlet(ChannelOutlet):
         if channel.generation != self._generation:
             # The staged messages belong to a stream that is over.
             return channel.is_full
-        messages, size = len(self._leaving) + len(self._staged), self._leaving_bytes + self._staged_bytes
-        return channel.would_fill(messages, size)
+        return channel.would_fill(*self._weight)
 
     def overflow(self) -> None:
-        self._staged, self._staged_bytes = _NOTHING, 0
+        self._stage_nothing()
         super().overflow()
+
+    def _stage_nothing(self) -> None:
+        self._staged, self._staged_messages, self._staged_bytes = _NOTHING, 0, 0
+
+    def _leave_nothing(self) -> None:
+        self._leaving, self._leaving_messages, self._leaving_bytes = _NOTHING, 0, 0
 
     def _restart(self) -> None:
         # A resync restarted the stream: the state that follows it includes everything before.
         self._generation = self.channel.generation
-        self._staged, self._staged_bytes = _NOTHING, 0
-        self._leaving, self._leaving_bytes = (), 0
+        self._stage_nothing()
+        self._leave_nothing()
 
     # For the room's writer
 
@@ -113,8 +120,12 @@ class GatedOutlet(ChannelOutlet):
         """A commit begins: it contains what is staged."""
         if self.channel.generation != self._generation:
             self._restart()
-        self._leaving, self._leaving_bytes = self._staged, self._staged_bytes
-        self._staged, self._staged_bytes = _NOTHING, 0
+        self._leaving, self._leaving_messages, self._leaving_bytes = (
+            self._staged,
+            self._staged_messages,
+            self._staged_bytes,
+        )
+        self._stage_nothing()
         self._leaving_applied = self._applied
         self.is_waiting = False
 
@@ -122,8 +133,9 @@ class GatedOutlet(ChannelOutlet):
         """The commit was refused, and another follows: that contains what this one did."""
         if not self.channel.overflowed:
             self._staged = [*self._leaving, *self._staged]
+            self._staged_messages += self._leaving_messages
             self._staged_bytes += self._leaving_bytes
-        self._leaving, self._leaving_bytes = (), 0
+        self._leave_nothing()
 
     def record(self) -> ChannelRecord:
         """Both streams as they are once the commit has succeeded."""
@@ -133,24 +145,25 @@ class GatedOutlet(ChannelOutlet):
             channel.number,
             channel.generation,
             max(self._leaving_applied, channel.applied),
-            channel.last_seq + len(leaving),
-            [*kept, *leaving] if leaving else kept,
+            channel.last_seq + self._leaving_messages,
+            [*kept, *messages_of(leaving)] if leaving else kept,
             self._is_finished,
             channel.overflowed,
         )
 
     def record_version(self) -> tuple[int, ...]:
-        leaving, applied = len(self._leaving), max(self._leaving_applied, self.channel.applied)
+        leaving, applied = self._leaving_messages, max(self._leaving_applied, self.channel.applied)
         number, generation, last_seq, kept, _, _, overflowed = super().record_version()
         return (number, generation, last_seq + leaving, kept + leaving, applied, self._is_finished, overflowed)
 
     def release(self) -> None:
         """The commit has succeeded: the messages and the acknowledgement may leave."""
         channel = self.channel
-        leaving, self._leaving, self._leaving_bytes = self._leaving, (), 0
+        leaving = self._leaving
+        self._leave_nothing()
         if leaving and channel.generation == self._generation and not channel.overflowed:
-            for name, body in leaving:
-                if not channel.push(name, body):
+            for entry in leaving:
+                if not channel.keep(entry):
                     self.overflow()
                     break
         channel.applied = max(channel.applied, self._leaving_applied)

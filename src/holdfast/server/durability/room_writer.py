@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import Raw
 
-from holdfast.core.channel import MESSAGE_OVERHEAD_BYTES
+from holdfast.core.block import MESSAGE_OVERHEAD_BYTES
 from holdfast.core.errors import Failed, NotFound, Refused, Throttled
 from holdfast.core.limits import Limits
 from holdfast.core.listed_room import room_record

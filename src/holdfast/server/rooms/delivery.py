@@ -7,7 +7,7 @@ from types import CoroutineType
 from typing import Any
 
 from holdfast.core.asks import NO_ASK, answer_to, asked_message, no_answer, unanswerable
-from holdfast.core.channel import MESSAGE_OVERHEAD_BYTES
+from holdfast.core.block import MESSAGE_OVERHEAD_BYTES
 from holdfast.core.codec import DECODE_ERRORS
 from holdfast.core.errors import Failed, Invalid, NotAllowed, NotFound, NotSeated, Refused, Throttled
 from holdfast.core.handlers import Handler, bounded

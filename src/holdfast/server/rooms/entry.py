@@ -9,7 +9,6 @@ from msgspec.structs import replace
 from holdfast.core.errors import Invalid, NotFound
 from holdfast.core.listed_room import apply_update, describe_room, elect, open_seats
 from holdfast.core.messages import HostChanged, RoomUpdated
-from holdfast.core.recipients import send_to
 from holdfast.core.room import Room
 from holdfast.core.room_context import RoomContext
 from holdfast.core.room_listing import RoomStatus, check_properties
@@ -143,7 +142,7 @@ class RoomEntry:
         self._room.broadcast(RoomUpdated(info), spectators=False)
         public = replace(info, code="")
         if self._context.spectators:
-            send_to(self._context.spectators.occupied, RoomUpdated(public))
+            self._context.broadcasts.say(self._context.spectators.occupied, RoomUpdated(public))
         if listing.status is not RoomStatus.CREATING:
             # Before that, nobody has heard of the room.
             self._publish(events.ListingUpdated(room=room_id, version=listing.version, info=public))

@@ -4,6 +4,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from holdfast.core.block import Block, Entry
+from holdfast.core.broadcasts import Broadcasts
 from holdfast.core.channel import Channel
 from holdfast.core.codec import MSGPACK, Codec
 from holdfast.core.errors import Invalid
@@ -50,8 +52,8 @@ class HeldMessages(Protocol):
     def is_following(self) -> bool:
         """Whether the client has a copy of what the room shares."""
 
-    def hold(self, name: str, body: bytes) -> bool:
-        """Keep a message until the end of the turn; False if there is no turn, and it is to be written now."""
+    def hold(self, entry: Entry) -> bool:
+        """Keep this until the end of the turn; False if there is no turn, and it is to be written now."""
 
     def hold_latest(self, name: str, body: bytes, key: str) -> bool:
         """The same for an unreliable message, if the turn may be undone."""
@@ -70,12 +72,13 @@ class ChannelOutlet:
     """The outlet of a client's seat: its session's codec and its channel."""
 
     __slots__ = (
-        "_codec",
         "_options",
         "_session",
         "backlog",
+        "broadcasts",
         "buffer",
         "channel",
+        "codec",
         "latest_waiting_bytes",
         "recorder",
         "waiting_bytes",
@@ -85,9 +88,11 @@ class ChannelOutlet:
         self._session = session
         self.channel = channel
         self._options = options
-        self._codec = session.codec or MSGPACK
+        self.codec: Codec = session.codec or MSGPACK
         self.waiting_bytes = self.latest_waiting_bytes = 0
         self.backlog: Backlog | None = None
+        self.broadcasts: Broadcasts | None = None
+        """What the room says to many, and to this client among them: its block ends before a message to it alone."""
         self.buffer: HeldMessages | None = None
         """What waits for the end of the turn; None in a room whose messages leave as they are said."""
         self.recorder: Callable[[str, bytes, bool], None] | None = None
@@ -116,24 +121,21 @@ class ChannelOutlet:
         self.channel.overflowed = False
 
     def send(self, message: Message) -> None:
-        self.push(message.wire_name, self._codec.encode(message))
+        self.push(message.wire_name, self.codec.encode(message))
 
     def prepare(self, message: Message, bodies: dict[Codec, bytes]) -> None:
-        body = bodies[self._codec] = self._codec.encode(message)
+        body = bodies[self.codec] = self.codec.encode(message)
         if len(body) > self._options.body_bytes_max:
             raise self._too_large(message.wire_name, body)
 
-    def send_shared(self, message: Message, bodies: dict[Codec, bytes]) -> None:
-        self.push(message.wire_name, bodies[self._codec])
-
     def send_latest(self, message: Message, key: str) -> None:
-        body = self._codec.encode(message)
+        body = self.codec.encode(message)
         if len(body) > self._options.body_bytes_max:
             raise self._too_large(message.wire_name, body)
         self.push_latest(message.wire_name, body, key)
 
     def send_latest_shared(self, message: Message, key: str, bodies: dict[Codec, bytes]) -> None:
-        self.push_latest(message.wire_name, bodies[self._codec], key)
+        self.push_latest(message.wire_name, bodies[self.codec], key)
 
     def push_latest(self, name: str, body: bytes, key: str) -> None:
         """Send an encoded unreliable message, if the client is connected."""
@@ -147,6 +149,8 @@ class ChannelOutlet:
 
     def finish(self, farewell: Message) -> None:
         """Keep the last message until the client has it: it comes after what the present turn says."""
+        if self.broadcasts is not None:
+            self.broadcasts.close()
         if self.buffer is not None and self.buffer.finish(farewell):
             return
         self.part()
@@ -158,6 +162,8 @@ class ChannelOutlet:
 
     def part(self, *, is_lost: bool = False) -> None:
         """Nothing more waits for the end of a turn, and nothing more of the room's state is written."""
+        if self.broadcasts is not None:
+            self.broadcasts.close()
         buffer, self.buffer = self.buffer, None
         if buffer is not None:
             # What waits was recorded when it was said.
@@ -168,7 +174,7 @@ class ChannelOutlet:
     def break_off(self, farewell: Message) -> None:
         """End the stream now, without what waits for a commit: the room is not ours any more."""
         self.part(is_lost=True)
-        self.channel.push(farewell.wire_name, self._codec.encode(farewell))
+        self.channel.push(farewell.wire_name, self.codec.encode(farewell))
         self.channel.is_finished = True
         if self._session.connection is not None:
             self._session.connection.wake()
@@ -195,13 +201,25 @@ class ChannelOutlet:
             raise self._too_large(name, body)
         if self.recorder is not None:
             self.recorder(name, body, False)
-        if self.buffer is not None and self.buffer.hold(name, body):
-            return
+        if self.broadcasts is not None and self.broadcasts.is_open:
+            self.broadcasts.close()
+        if self.buffer is None or not self.buffer.hold((name, body)):
+            self.write((name, body))
+
+    def push_block(self, block: Block) -> None:
+        if self.recorder is not None:
+            for name, body in block.messages:
+                self.recorder(name, body, False)
+        if self.buffer is None or not self.buffer.hold(block):
+            self.write(block)
+
+    def write(self, entry: Entry) -> None:
+        """Number this now, whatever waits for the end of the turn."""
         channel = self.channel
         if channel.overflowed or channel.is_finished:
             # Nothing more is kept: until the resync, or for good after the farewell.
             return
-        if not channel.push(name, body):
+        if not channel.keep(entry):
             self._options.overflowed(self._session)
             return
         connection = self._session.connection
@@ -215,6 +233,7 @@ class ChannelOutlet:
 class SilentOutlet:
     """The outlet of a seat whose agent ended with its server: nobody listens until another session takes it over."""
 
+    codec: Codec | None = None
     waiting_bytes = 0
     latest_waiting_bytes = 0
     backlog: Backlog | None = None
@@ -231,7 +250,7 @@ class SilentOutlet:
 
     def prepare(self, message: Message, bodies: dict[Codec, bytes]) -> None: ...
 
-    def send_shared(self, message: Message, bodies: dict[Codec, bytes]) -> None: ...
+    def push_block(self, block: Block) -> None: ...
 
     def send_latest(self, message: Message, key: str) -> None: ...
 

@@ -164,6 +164,9 @@ class RoomRunner:
         self._spectators: Spectators | None = None
         self.recorder = new_recorder(self.room, context, services.context, self.timers, services.recordings)
         self.turns.recorder = self.delivery.recorder = self.recorder
+        self.turns.speech = context.broadcasts
+        # A recorder is told of every message as it is said.
+        context.broadcasts.turns = self.turns if self.recorder is None else None
 
     @property
     def spectators(self) -> Spectators:
@@ -474,6 +477,7 @@ class RoomRunner:
 
     def _new_outlet(self, session: Session, channel: Channel) -> ChannelOutlet:
         outlet = self.persistence.outlet_of(session, channel)
+        outlet.broadcasts = self.context.broadcasts
         if self._turn_buffer is not None:
             buffer = self._turn_buffer.add(outlet)
             if self.sharing is not None:

@@ -12,8 +12,10 @@ from typing import Any, NamedTuple, TypeVar
 
 from msgspec import Raw
 
+from holdfast.core.block import Block, Entry
 from holdfast.core.codec import JSON, MSGPACK, Codec
 from holdfast.core.limits import Limits
+from holdfast.core.messages import STATE
 from holdfast.core.room import Room
 from holdfast.core.room_context import RoomContext
 from holdfast.core.session import Player, Seat
@@ -104,7 +106,7 @@ class SharedViews:
         self._areas: dict[Codec, list[AreaEncoder]] = {}
         self._common: Seen | None = None
         # The messages for those who see what everybody does, by what they have.
-        self._messages: dict[tuple[NotedView | None, Codec], list[bytes]] = {}
+        self._messages: dict[tuple[NotedView | None, Codec], list[Entry]] = {}
         self.has_view = plan.has_view
         self.is_looking = False
         """Whether a hook of the game is asked: it may only look."""
@@ -220,14 +222,14 @@ class SharedViews:
 
     # Writing
 
-    def bodies(self, old: Seen | None, new: Seen, codec: Codec) -> list[bytes]:
+    def messages(self, old: Seen | None, new: Seen, codec: Codec) -> list[Entry]:
         """The messages that lead a client from what it has to what it sees; from nothing if it has nothing."""
         if not self._plan.is_common:
-            return self._bodies(old, new, codec)
+            return [(STATE, body) for body in self._bodies(old, new, codec)]
         step = (None if old is None else old.view, codec)
         messages = self._messages.get(step)
         if messages is None:
-            messages = self._messages[step] = self._bodies(old, new, codec)
+            messages = self._messages[step] = [Block(codec, (STATE, body)) for body in self._bodies(old, new, codec)]
         return messages
 
     def _bodies(self, old: Seen | None, new: Seen, codec: Codec) -> list[bytes]:

@@ -10,7 +10,6 @@ import asyncio
 from typing import Any
 
 from holdfast.core.codec import MSGPACK
-from holdfast.core.messages import STATE
 from holdfast.core.room import Room
 from holdfast.core.room_context import RoomContext
 from holdfast.core.session import Seat, SeatState, Session
@@ -27,6 +26,8 @@ from holdfast.state import Unshareable
 _VIEWS_MAX = 4
 # A root and its field.
 _LOGGED_STEPS = 2
+# Enum members are slow to look up, and this one is needed for every client.
+_FREED = SeatState.FREED
 
 
 def _without_secrets(error: Unshareable) -> Unshareable:
@@ -69,14 +70,14 @@ class StateFollower:
         None once the room was told that the player has left, for it may have forgotten them.
         """
         seat = self._seat = self.session.seat_on(self.outlet.channel) or self._seat
-        if seat is None or (seat.state is SeatState.FREED and seat.purpose == "seat" and self.buffer.is_ending):
+        if seat is None or (seat.state is _FREED and seat.purpose == "seat" and self.buffer.is_ending):
             return None
         return seat
 
     def can_read(self, seat: Seat) -> bool:
         """Whether it is at its seat, or loses it with the present turn, and has read most of what was written to it."""
         is_here = self.session.connection is not None and not seat.is_joining
-        has_seat = self.is_parting or seat.state is not SeatState.FREED
+        has_seat = self.is_parting or seat.state is not _FREED
         return is_here and has_seat and not self.outlet.channel.overflowed and not self.outlet.is_full
 
 
@@ -241,13 +242,14 @@ class Sharing:
         view, session = self._views.now, follower.session
         if view is None:
             return
-        self._newcomers.discard(follower)
+        if follower.seen is None:
+            self._newcomers.discard(follower)
         if FOLLOWS_STATE not in session.features:
             return
         follower.is_behind = False
         try:
             seen = self._views.seen_from(seat, view)
-            bodies = self._views.bodies(follower.seen, seen, session.codec or MSGPACK)
+            messages = self._views.messages(follower.seen, seen, session.codec or MSGPACK)
         except HookFailedBefore:
             return
         except Unshareable as error:
@@ -261,5 +263,5 @@ class Sharing:
             self._failed(error, "its shared state", seat.player_id)
             return
         follower.seen = seen
-        for body in bodies:
-            follower.outlet.push(STATE, body)
+        for message in messages:
+            follower.outlet.write(message)

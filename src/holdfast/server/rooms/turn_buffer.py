@@ -8,8 +8,8 @@ other rooms an outlet has no buffer, and messages leave as they are said.
 from collections.abc import Iterator
 from typing import Protocol
 
-from holdfast.core.channel import MESSAGE_OVERHEAD_BYTES
-from holdfast.core.messages import STATE, Message
+from holdfast.core.block import Entry, weight
+from holdfast.core.messages import Message
 from holdfast.core.room_context import RoomContext
 from holdfast.server.rooms.outlet import ChannelOutlet
 from holdfast.server.rooms.turns import Turns
@@ -37,6 +37,7 @@ class ClientBuffer:
             "_has_overflowed",
             "_is_writing",
             "_latest",
+            "_entries",
             "_messages",
             "_others",
             "_room",
@@ -51,10 +52,10 @@ class ClientBuffer:
         self.outlet = outlet
         self.follower: Follower | None = None
         """None in a room that shares no state."""
-        self._messages: list[tuple[str, bytes]] = []
-        self._size = 0
+        self._entries: list[Entry] = []
+        self._messages = self._size = 0
         # Those of them that are not the turn's own: what runs beside it has said them.
-        self._others: list[tuple[str, bytes]] = []
+        self._others: list[Entry] = []
         self._latest: dict[tuple[str, str], bytes] = {}
         self._has_overflowed = False
         self._is_writing = False
@@ -69,12 +70,12 @@ class ClientBuffer:
     def is_following(self) -> bool:
         return self.follower is not None
 
-    def hold(self, name: str, body: bytes) -> bool:
-        """Keep a message until the end of the turn; False if there is no turn, and it is to be written now."""
+    def hold(self, entry: Entry) -> bool:
+        """Keep this until the end of the turn; False if there is no turn, and it is to be written now."""
         if self._is_writing:
             return False
         if not self._room.turns.in_turn:
-            if self.follower is not None and name != STATE:
+            if self.follower is not None:
                 self.follower.catch_up()
             return False
         channel = self.outlet.channel
@@ -83,11 +84,13 @@ class ClientBuffer:
         if self._has_overflowed or self._farewell is not None:
             return True
         self._room.speaks_to(self)
-        self._messages.append((name, body))
+        self._entries.append(entry)
         if self._room.is_undoable and not self._room.is_own:
-            self._others.append((name, body))
-        self._size += len(body) + MESSAGE_OVERHEAD_BYTES
-        if channel.would_overflow(len(self._messages), self._size):
+            self._others.append(entry)
+        messages, size = weight(entry)
+        self._messages += messages
+        self._size += size
+        if channel.would_overflow(self._messages, self._size):
             # More than the client may have to read: it will be resynced, and reads none of this.
             self._forget()
             self._has_overflowed = True
@@ -110,8 +113,8 @@ class ClientBuffer:
         self._forget()
         if self._farewell is not None:
             self._room.speaks_to(self)
-        for name, body in others:
-            self.hold(name, body)
+        for entry in others:
+            self.hold(entry)
 
     def finish(self, farewell: Message) -> bool:
         """End the stream when the turn ends; False if there is no turn, and it is to end now."""
@@ -130,7 +133,7 @@ class ClientBuffer:
 
     def write(self) -> None:
         """The turn is over: number what it has said."""
-        messages, latest, has_overflowed = self._messages, self._latest, self._has_overflowed
+        entries, latest, has_overflowed = self._entries, self._latest, self._has_overflowed
         self._forget()
         if has_overflowed:
             self.outlet.overflow()
@@ -138,8 +141,8 @@ class ClientBuffer:
             return
         self._is_writing = True
         try:
-            for name, body in messages:
-                self.outlet.push(name, body)
+            for entry in entries:
+                self.outlet.write(entry)
             for (name, key), body in latest.items():
                 self.outlet.push_latest(name, body, key)
         finally:
@@ -166,7 +169,7 @@ class ClientBuffer:
         self.write()
 
     def _forget(self) -> None:
-        self._messages, self._size, self._has_overflowed = [], 0, False
+        self._entries, self._messages, self._size, self._has_overflowed = [], 0, 0, False
         if self._others or self._latest:
             self._others, self._latest = [], {}
 
@@ -215,6 +218,7 @@ class TurnBuffer:
 
     def undo(self) -> None:
         """The turn has failed: it has said nothing."""
+        self._context.broadcasts.drop()
         spoken_to, self._spoken_to = self._spoken_to, {}
         for client in spoken_to:
             client.undo()

@@ -43,6 +43,13 @@ class TurnObserver(Protocol):
         """It has failed, and what it has said was taken back."""
 
 
+class Speech(Protocol):
+    """What the room says to many: a block may be open while a turn goes on at once."""
+
+    def close(self) -> None:
+        """Say it now."""
+
+
 class RoomGone(Exception):
     """The turn will never be taken, or was cut off. Only those who wait for it are told."""
 
@@ -70,6 +77,8 @@ class Turns:
         """Called when the turn that runs has been cut off, and none will follow."""
         self.recorder: TurnObserver | None = None
         """Is told of every turn: None in a room that is not recorded."""
+        self.speech: Speech | None = None
+        """Is closed at the end of every turn, and before one that takes its time."""
         self.is_busy = False
         """Whether a turn is being taken, or none may be."""
         self.in_turn = False
@@ -86,6 +95,11 @@ class Turns:
 
     def __len__(self) -> int:
         return len(self._next) + len(self._waiting)
+
+    @property
+    def is_at_once(self) -> bool:
+        """Whether a turn is being taken in which nothing else can happen: it is not `async def`."""
+        return self.in_turn and self._task is None
 
     def take(
         self, run: Callable[..., Any], args: tuple[Any, ...], done: Done | None = None, done_args: tuple[Any, ...] = ()
@@ -112,6 +126,8 @@ class Turns:
         except asyncio.CancelledError as cancelled:
             error = of_something_else(cancelled)
         if type(result) is CoroutineType:
+            if self.speech is not None:
+                self.speech.close()
             self._work = result
             self._done = (done, done_args)
             self._task = self._loop.create_task(self._await(result, done, done_args))
@@ -216,6 +232,8 @@ class Turns:
             # Even if `done` raises, which is our bug: it must not stop the room for ever.
             if self.recorder is not None:
                 self.recorder.end(error)
+            if self.speech is not None:
+                self.speech.close()
             self.in_turn = False
             if self.turn_over is not None:
                 self.turn_over()
