@@ -7,8 +7,9 @@ import signal
 import pytest
 from hypothesis import HealthCheck, settings
 
-# How long an example takes says something about the machine, and nothing about Holdfast.
-_ANY = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# How long an example takes says something about the machine, and nothing about Holdfast. CI tries the same examples
+# each time, so that it judges the change and not its luck; everybody else tries new ones.
+_ANY = settings(deadline=None, derandomize="CI" in os.environ, suppress_health_check=[HealthCheck.too_slow])
 settings.register_profile("holdfast", _ANY)
 settings.register_profile("quick", _ANY, max_examples=20)  # make quick
 settings.register_profile("long", _ANY, max_examples=2000)  # HYPOTHESIS_PROFILE=long make test ARGS="tests/search"

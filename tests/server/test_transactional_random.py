@@ -3,12 +3,11 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass
+from random import Random
 from typing import Any, ClassVar
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, given, seed, settings
-from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from holdfast import (
@@ -28,7 +27,7 @@ from holdfast import (
 )
 from holdfast.core.grouping import Grouping
 from holdfast.core.ownership import Ownership
-from holdfast.core.records import decode_room
+from holdfast.core.records import decode_room, decode_session, seats_of, spectators_of
 from holdfast.core.room import Durability
 from holdfast.core.room_context import RoomContext
 from holdfast.core.room_listing import PropertyDict
@@ -295,7 +294,7 @@ async def play(kind: type[Game], turns: list[Turn], *, does_nothing: bool) -> Ou
         await asyncio.sleep(1.5)
         room = server.rooms.get(at.id)
         outcome = Outcome(
-            store={key: without_times(key, disk.entries[key].value) for key in sorted(disk.entries)},
+            store=without_chance({key: entry.value for key, entry in disk.entries.items()}),
             messages=heard,
             mirrors=[msgspec.to_builtins((each.state, each.players, each.mine)) for each in rooms],
             heard=Game.heard,
@@ -313,11 +312,23 @@ async def play(kind: type[Game], turns: list[Turn], *, does_nothing: bool) -> Ou
     return outcome
 
 
-def without_times(key: str, value: bytes) -> Any:
-    """A record but for the time at which it was saved last: a failed turn may move that."""
-    if key.count("/") > 1 or not key.startswith("room/"):
-        return value
-    return replace(decode_room(value), saved_at=0.0, clock=0.0, previous=b"")
+def without_chance(entries: dict[str, bytes]) -> dict[str, Any]:
+    """What is saved, but not when, nor which messages were acknowledged by then: a failed turn may move that."""
+    kept: dict[str, Any] = {}
+    for key, value in sorted(entries.items()):
+        if key.startswith("session/") and key.count("/") == 1:
+            session = decode_session(value)
+            kept[key] = replace(session, closing=[replace(channel, kept=[]) for channel in session.closing])
+        elif key.startswith("room/") and key.count("/") == 1:
+            room = decode_room(value)
+            places = seats_of(room, key, entries) + spectators_of(room, key, entries)
+            kept[key] = (
+                replace(room, saved_at=0.0, clock=0.0, previous=b"", parts=b"", seats=[], spectators=[]),
+                [replace(place, channel=replace(place.channel, kept=[])) for place in places if place.channel],
+            )
+        elif "/@seats/" not in key and "/@spectators/" not in key:
+            kept[key] = value
+    return kept
 
 
 def shape(room: Room[Any]) -> list[Any]:
@@ -347,21 +358,21 @@ def is_clean(kind: type[Game], turns: list[Turn]) -> bool:
     return done == run(play(kind, turns, does_nothing=True))
 
 
-def a_turn(kind: type[Turn]) -> st.SearchStrategy[Turn]:
-    operations = st.lists(st.integers(0, 10 * len(OPERATIONS)), min_size=1, max_size=12)
-    return st.builds(kind, operations, st.none() | st.integers(0, 12))
+def random_turns(random: Random) -> list[Turn]:
+    def turn() -> Turn:
+        operations = [random.randrange(10 * len(OPERATIONS)) for _ in range(random.randint(1, 12))]
+        return random.choice([Turn, Later])(operations, random.choice([None, random.randrange(12)]))
+
+    return [turn() for _ in range(random.randint(1, 8))]
 
 
-TURNS = st.lists(a_turn(Turn) | a_turn(Later), min_size=1, max_size=8)
-
-
-# The same turns each time. Others find differences: timers that are due at the same instant ring in another order after
-# an undo, and commits may be divided otherwise.
-@seed(1)
-@given(TURNS, st.sampled_from([SharedGame, SavedGame, MemoryGame]))
-@settings(max_examples=40, database=None, suppress_health_check=[HealthCheck.too_slow])
-def test_failed_turns_leave_nothing_behind(turns: list[Turn], kind: type[Game]) -> None:
-    assert is_clean(kind, turns)
+# The same turns on every machine. One in a hundred others finds a difference that is none: timers that are due at the
+# same instant ring in any order, and the listing that watchers hear may be of a moment earlier or later.
+def test_failed_turns_leave_nothing_behind() -> None:
+    for seed in range(60):
+        kind = [SharedGame, SavedGame, MemoryGame][seed % 3]
+        turns = random_turns(Random(seed))
+        assert is_clean(kind, turns), f"seed {seed}: {kind.__name__}, {turns}"
 
 
 # Turns that succeed first, so that there is something to lose.
