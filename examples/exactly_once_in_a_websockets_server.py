@@ -33,7 +33,7 @@ class Mine(PlayerStreams):
 
     @on(Dig)
     def dug(self, player: PlayerStream, dig: Dig) -> None:
-        assert dig.number == player.data + 1, "a message was lost, doubled or out of order"
+        assert dig.number == player.data + 1, "a message was lost, duplicated or out of order"
         player.data = dig.number
         player.send(Gold(player.data))
 

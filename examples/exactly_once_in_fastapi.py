@@ -39,7 +39,7 @@ class Mine(PlayerStreams):
 
     @on(Dig)
     async def dug(self, player: PlayerStream, dig: Dig) -> None:
-        assert dig.number == player.data + 1, "a message was lost, doubled or out of order"
+        assert dig.number == player.data + 1, "a message was lost, duplicated or out of order"
         await asyncio.sleep(0)  # it may wait, as for a database: a message is acknowledged when it is handled
         player.data = dig.number
         player.send(Gold(player.data))

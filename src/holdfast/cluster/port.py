@@ -1,7 +1,7 @@
 """The port of a bus: what nodes say to all others, and ask one of them. Nothing on it lasts.
 
 A message reaches everybody who listens at that moment, and nobody else; it may be lost with a link, but it is never
-doubled, and one sender's messages come in their order. What must not be lost belongs into a store.
+duplicated, and one sender's messages come in their order. What must not be lost belongs into a store.
 """
 
 from collections.abc import Callable

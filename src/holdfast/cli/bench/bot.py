@@ -63,7 +63,7 @@ class CountingProtocol(ClientProtocol):
         last = self._last.get(stream, 0)
         self.tally.received += 1
         self.tally.lost += max(0, arrived.seq - last - 1)
-        self.tally.doubled += arrived.seq <= last
+        self.tally.duplicated += arrived.seq <= last
         self._last[stream] = max(last, arrived.seq)
 
     def _welcomed(self, welcomed: Welcomed) -> None:

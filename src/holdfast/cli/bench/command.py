@@ -31,7 +31,7 @@ class Objectives:
     cpu_percent: float | None
     memory_mib: float | None
     lost: int
-    doubled: int
+    duplicated: int
 
 
 @click.command()
@@ -60,7 +60,9 @@ class Objectives:
 @click.option("--cpu-percent", type=click.FloatRange(0), metavar="PERCENT", help="Objective: the server uses no more.")
 @click.option("--memory-mib", type=click.FloatRange(0), metavar="MIB", help="Objective: the server has no more.")
 @click.option("--lost", type=click.IntRange(0), default=0, show_default=True, help="Objective: no more are lost.")
-@click.option("--doubled", type=click.IntRange(0), default=0, show_default=True, help="Objective: no more come twice.")
+@click.option(
+    "--duplicated", type=click.IntRange(0), default=0, show_default=True, help="Objective: no more come twice."
+)
 def bench(  # noqa: PLR0913 - one parameter for each option
     *,
     game: str,
@@ -77,7 +79,7 @@ def bench(  # noqa: PLR0913 - one parameter for each option
     cpu_percent: float | None,
     memory_mib: float | None,
     lost: int,
-    doubled: int,
+    duplicated: int,
 ) -> None:
     """Load a game with bots, break their connections, and say what a core can carry.
 
@@ -105,7 +107,7 @@ def bench(  # noqa: PLR0913 - one parameter for each option
             except KeyboardInterrupt:
                 shown.note("Stopped; press Ctrl-C again to stop at once.")
             run.finish()
-    objectives = Objectives(p99_ms, cpu_percent, memory_mib, lost, doubled)
+    objectives = Objectives(p99_ms, cpu_percent, memory_mib, lost, duplicated)
     for line in report(plan, run.measured):
         console.print(line, soft_wrap=True)
     verdicts = list(judge(run.measured, objectives))
@@ -175,15 +177,15 @@ def answers_of(measured: Measured) -> tuple[str, Histogram]:
     return "sent and acknowledged", measured.tally.sends
 
 
-def lost_and_doubled(measured: Measured) -> tuple[int, int]:
+def lost_and_duplicated(measured: Measured) -> tuple[int, int]:
     """By the clients' numbers and, where the server is ours, by what it has counted."""
     tally, server = measured.tally, measured.server
-    lost, doubled = tally.lost + tally.unconfirmed, tally.doubled
+    lost, duplicated = tally.lost + tally.unconfirmed, tally.duplicated
     if server is not None:
         lost += max(0, tally.acknowledged - server.applied)
         if not server.has_agents:
-            doubled += max(0, server.applied - tally.sent)
-    return lost, doubled
+            duplicated += max(0, server.applied - tally.sent)
+    return lost, duplicated
 
 
 def report(plan: BenchPlan, measured: Measured) -> Iterator[Text]:
@@ -193,15 +195,15 @@ def report(plan: BenchPlan, measured: Measured) -> Iterator[Text]:
     cuts = f", {plan.drop_rate:g} of the connections cut a second" if plan.drop_rate else ""
     stopped = "" if measured.is_complete else " (stopped)"
     yield Text.assemble((f"{plan.clients:,} bots for {measured.took_s:.0f} s{stopped}{cuts}", "bold"))
-    lost, doubled = lost_and_doubled(measured)
+    lost, duplicated = lost_and_duplicated(measured)
     gone = f", {tally.undelivered:,} to seats that were gone" if tally.undelivered else ""
     yield _line("sent", f"{tally.sent:,} messages, {tally.acknowledged:,} acknowledged{gone}")
     yield _line("received", f"{tally.received:,} messages")
-    yield _line("lost", f"{lost:,}; doubled {doubled:,}")
+    yield _line("lost", f"{lost:,}; duplicated {duplicated:,}")
     yield _line(
         "drops",
-        f"{tally.drops:,}, of which {tally.injected:,} were cut here; {tally.resumed:,} resumed with"
-        f" {tally.replayed:,} messages replayed, {tally.resynced:,} resynced, {tally.reset:,} reset",
+        f"{tally.drops:,}, of which {tally.injected:,} were cut here; {tally.resumed:,} resumed,"
+        f" {tally.resynced:,} resynced, {tally.reset:,} reset; messages replayed: {tally.replayed:,}",
     )
     if tally.finished:
         yield _line("finished", f"{tally.finished:,} bots, each replaced by another")
@@ -251,14 +253,14 @@ def _histogram(name: str, answers: Histogram) -> Iterator[Text]:
 
 def judge(measured: Measured, objectives: Objectives) -> Iterator[tuple[bool, str]]:
     """Each objective: whether it is met, and in words."""
-    lost, doubled = lost_and_doubled(measured)
+    lost, duplicated = lost_and_duplicated(measured)
     took_s = max(measured.took_s, 1e-9)
     what, answers = answers_of(measured)
     cpu = None if measured.server_cpu_s is None else measured.server_cpu_s / took_s * 100
     memory = None if measured.server is None else measured.server.memory_mib
     for name, value, limit, unit in (
         ("lost", lost, objectives.lost, ""),
-        ("doubled", doubled, objectives.doubled, ""),
+        ("duplicated", duplicated, objectives.duplicated, ""),
         (f"p99, {what},", answers.within_ms(0.99) if answers.total else None, objectives.p99_ms, " ms"),
         ("server CPU", cpu, objectives.cpu_percent, " %"),
         ("server memory", memory, objectives.memory_mib, " MiB"),

@@ -67,7 +67,7 @@ class LoadTally(msgspec.Struct):
     received: int = 0
     lost: int = 0
     """Numbers that were left out on the way to a client."""
-    doubled: int = 0
+    duplicated: int = 0
     """Numbers that came to a client's game twice."""
     drops: int = 0
     injected: int = 0
