@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -9,6 +10,7 @@ import holdfast
 from holdfast import Auth, Invalid, Message, Outcome, Reason, Server, SessionEnded, Untyped
 from holdfast.events import Ended
 from holdfast.transports.port import DialError
+from tests.cases import every_case
 from tests.client.game import Said, Say, connect, echo, seated, serve, soon, texts, url_of
 from tests.log_lines import line_of
 
@@ -50,9 +52,46 @@ async def test_an_address_that_is_none_is_refused_with_what_to_write(url: str) -
     assert "://" in str(error.value) or "URL" in str(error.value)
 
 
-def test_a_name_is_text() -> None:
-    with pytest.raises(TypeError, match="a player's name is text; got 5"):
-        holdfast.connect("ws://127.0.0.1:1", name=5)  # type: ignore[arg-type] # what is wrong with it
+HALF_A_CHARACTER = "\ud800"
+
+
+@every_case(
+    ("options", "error", "said"),
+    [
+        ({"name": 5}, TypeError, "a player's name is text; got 5"),
+        ({"name": HALF_A_CHARACTER}, Invalid, "`name` has a lone surrogate"),
+        ({"auth": Auth("password", HALF_A_CHARACTER)}, Invalid, "`auth` has a lone surrogate"),
+        ({"auth": "ada:secret"}, TypeError, "`auth` is an Auth.*; got str"),
+        ({"messages": Said}, TypeError, r"write messages=\[Said\]"),
+        ({"messages": [Said("hello")]}, TypeError, "lists Message classes.*hello"),
+        ({"messages": "said"}, TypeError, "lists Message classes"),
+    ],
+)
+def test_a_wrong_option_is_an_error_that_says_what_to_write(
+    options: dict[str, Any], error: type[Exception], said: str
+) -> None:
+    with pytest.raises(error, match=said):
+        holdfast.connect("ws://127.0.0.1:1", **options)
+
+
+async def test_what_cannot_be_encoded_is_refused_and_the_session_goes_on(server: Server) -> None:
+    async with connect(server) as session:
+        room = await session.join_or_create("echo")
+
+        for wrong in (
+            session.create("echo", name=HALF_A_CHARACTER),
+            session.create("echo", config={"seed": 2**65}),
+            room.send(Say(HALF_A_CHARACTER)),
+            room.ask(Say(HALF_A_CHARACTER)),
+        ):
+            with pytest.raises(Invalid, match="cannot be sent"):
+                await wrong
+        with pytest.raises(TypeError, match="a 'join_or_create' cannot be sent"):
+            await session.join_or_create(Message)  # type: ignore[arg-type] # what is wrong with it
+        session.cut()
+        await room.send(Say("still here"))
+
+        assert await soon(room.receive()) == Said("still here")
 
 
 async def test_a_server_that_does_not_speak_our_codec_is_an_error() -> None:

@@ -499,8 +499,13 @@ async def test_a_predicate_that_fails_sends_nothing(world: World) -> None:
     def fails(_: Session) -> bool:
         raise LookupError("no such guild")
 
+    async def is_always_true(_: Session) -> bool:
+        return False
+
     with pytest.raises(LookupError):
         server.broadcast(Counted(1), where=fails)
+    with pytest.raises(TypeError, match="a plain function"):
+        server.broadcast(Counted(1), where=is_always_true)  # type: ignore[arg-type] # what is wrong with it
     server.broadcast(Counted(2))
 
     assert await received(session, 1) == [Counted(2)]

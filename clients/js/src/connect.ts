@@ -83,7 +83,11 @@ const REMOVED = {
 export async function connect(url: string, options: ConnectOptions = {}): Promise<ClientSession> {
   const random = options.random ?? Math.random;
   const WebSocket = (options.WebSocket ?? globalThis.WebSocket) as SocketClass | undefined;
-  if (!WebSocket) throw new Refused("invalid", "there is no WebSocket here: give the one of the package ws");
+  if (!WebSocket)
+    throw new Refused(
+      "invalid",
+      "there is no WebSocket here: pass that of the package ws, as in connect(url, { WebSocket })",
+    );
   const backoff = { firstS: options.retryFirstS ?? FIRST_S, longestS: options.retryLongestS ?? LONGEST_S };
   if (!(backoff.firstS > 0 && backoff.firstS <= backoff.longestS && Number.isFinite(backoff.longestS)))
     throw new Refused("invalid", "retryFirstS must be more than 0, and no longer than retryLongestS");

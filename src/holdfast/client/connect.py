@@ -61,6 +61,14 @@ def _codec(name: str) -> Codec:
     return CODECS[name]
 
 
+def _check_text(option: str, text: str) -> None:
+    """`Invalid` if it cannot be sent: Python's text may have half of a character in it, as from a terminal."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise Invalid(f"`{option}` has a lone surrogate in it, which is not a character: it cannot be sent") from None
+
+
 REMOVED = {
     "server_key": "encrypt TCP with TLS: connect to tcps://host:port, with `ssl` for a certificate of your own",
     "dialect": "use `codec`",
@@ -129,6 +137,13 @@ class connect:  # noqa: N801 - reads as a verb: `async with holdfast.connect(url
                 raise TypeError(f"connect has no option {option!r}")
         if not isinstance(name, str):
             raise TypeError(f"a player's name is text; got {name!r}")
+        _check_text("name", name)
+        if auth is not None:
+            if not isinstance(auth, Auth):
+                raise TypeError(
+                    f'`auth` is an Auth, as in auth=Auth.password("ada", "secret"); got {type(auth).__name__}'
+                )
+            _check_text("auth", auth.credential)
         limits = limits or Limits()
         try:
             backoff = Backoff(first_s=retry_first_s, longest_s=retry_longest_s)

@@ -257,7 +257,13 @@ class ClientProtocol:
         return self.codec.payloads(frames, bytes_max) if frames and self.is_welcome else []
 
     def _fitting(self, name: str, content: Any) -> bytes:
-        encoded = self.codec.encode(content)
+        try:
+            encoded = self.codec.encode(content)
+        except (TypeError, RecursionError) as error:
+            raise TypeError(f"a {name!r} cannot be sent: {error}") from None
+        except (ValueError, OverflowError) as error:
+            # Such as text with half of a character in it, or a number of more than 64 bits.
+            raise Invalid(f"a {name!r} cannot be sent: {error}") from None
         bytes_max = self.limits.payload_bytes_max - FRAME_HEAD_BYTES
         if len(encoded) > bytes_max:
             raise Invalid(f"a {name!r} of {len(encoded)} bytes is more than the {bytes_max} that fit: send it in parts")

@@ -42,12 +42,28 @@ M = TypeVar("M", bound=Message)
 _WARNED_MAX = 64
 
 
+def _listed(message_types: Any) -> tuple[type[Message], ...]:
+    """The types in `connect(url, messages=[…])`; `TypeError` if it lists anything else."""
+    listed = tuple(message_types) if isinstance(message_types, Iterable) else (message_types,)
+    for each in listed:
+        if not _is_message_type(each):
+            raise TypeError(f"`messages` lists Message classes, as in messages=[Moved]; got {each!r}")
+    if not isinstance(message_types, Iterable):
+        name = message_types.__name__
+        raise TypeError(f"`messages` is a list: write messages=[{name}]")
+    return listed
+
+
+def _is_message_type(each: Any) -> bool:
+    return isinstance(each, type) and issubclass(each, Message)
+
+
 class MessageTypes:
     """The types of messages that a client was told about: a decoder for each, by its wire name."""
 
     def __init__(self, codec: Codec, message_types: Iterable[type[Message]]) -> None:
         self._decoders: dict[str, BodyDecoder] = {}
-        listed = tuple(message_types)
+        listed = _listed(message_types)
         # A client that lists it means to read the others that way.
         self._warns = Untyped not in listed
         self._warned: set[str] = set()
@@ -63,7 +79,7 @@ class MessageTypes:
 
     def check(self, message_type: Any) -> None:
         """Refuse to wait for what never comes."""
-        if not isinstance(message_type, type) or not issubclass(message_type, Message):
+        if not _is_message_type(message_type):
             raise TypeError(f"name a Message class, as in receive(Moved) or on(Moved); got {message_type!r}")
         if not any(issubclass(known, message_type) for known in self._known):
             name = message_type.__name__

@@ -22,6 +22,9 @@ _INVISIBLE = frozenset(
         *range(0xFE00, 0xFE0E),
         *range(0xFFF0, 0xFFF9),
         *range(0xE0000, 0xE1000),
+        # Code points that will never be letters.
+        *range(0xFDD0, 0xFDF0),
+        *(plane | last for plane in range(0, 0x110000, 0x10000) for last in (0xFFFE, 0xFFFF)),
     ]
 )
 # They say whether the sign before is shown in colour.

@@ -2,12 +2,14 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import CoroutineType
-from typing import Any
+from typing import Any, TypeVar
 
 from holdfast.core.codec import Codec
 from holdfast.core.messages import Message, check_message
 from holdfast.core.room_context import RoomContext, SeatRegistry
 from holdfast.core.session import Member, Player, Seat, SeatState, seat_of
+
+T = TypeVar("T")
 
 
 def choose(
@@ -35,16 +37,17 @@ def choose(
     if left_out := frozenset(_checked("exclude", exclude)):
         chosen = [seat for seat in chosen if seat.member not in left_out]
     if where is not None:
-        chosen = [seat for seat in chosen if isinstance(seat.member, Player) and _is_wanted(where, seat.member)]
+        chosen = [seat for seat in chosen if isinstance(seat.member, Player) and is_wanted(where, seat.member)]
     return tuple(chosen)
 
 
-def _is_wanted(where: Callable[[Player[Any]], object], player: Player[Any]) -> bool:
+def is_wanted(where: Callable[[T], object], player: T) -> bool:
+    """Whether a message is for this player, or session, as a function says."""
     answer = where(player)
     if isinstance(answer, CoroutineType):
         # It would count as true, and everybody would hear a secret.
         answer.close()
-        raise TypeError("where= takes a plain function of a player, not an `async def`")
+        raise TypeError("where= takes a plain function, not an `async def`")
     return bool(answer)
 
 

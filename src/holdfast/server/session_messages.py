@@ -14,6 +14,7 @@ from holdfast.core.codec import Codec
 from holdfast.core.errors import NotFound, Throttled
 from holdfast.core.messages import Announcement, Message, SeatLeft, check_message
 from holdfast.core.reasons import Reason
+from holdfast.core.recipients import is_wanted
 from holdfast.core.session import Session, SessionState
 from holdfast.core.transaction import current_transaction, when_it_succeeds
 from holdfast.schemas.events import BroadcastSent
@@ -181,7 +182,7 @@ class SessionMessages:
             if session.hears
             and (not role or role in session.roles)
             and (not kind or _is_in(session, kind))
-            and (where is None or where(session))
+            and (where is None or is_wanted(where, session))
         ]
         codecs = {session.codec for session in sessions}
         bodies = {codec: self._body(codec, message) for codec in codecs if codec is not None}
