@@ -249,9 +249,9 @@ async def collect(rooms: Any) -> list[Any]:
 async def test_an_answer_that_makes_no_sense_is_the_servers_fault() -> None:
     desk = Desk()
     async with visit(desk) as session:
-        with pytest.raises(ProtocolError, match="the answer to 'create' makes no sense"):
+        with pytest.raises(ProtocolError, match="the answer to 'create' is invalid"):
             await answered(session.create("arena"), desk, {"id": 1})
-        with pytest.raises(ProtocolError, match="the answer to 'search' makes no sense"):
+        with pytest.raises(ProtocolError, match="the answer to 'search' is invalid"):
             await answered(session.search("arena"), desk, [1])
 
 

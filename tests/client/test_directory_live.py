@@ -285,7 +285,9 @@ async def test_a_change_is_told_to_everybody_in_the_room(ada: ClientSession, bob
     shown = await mine.update(name="new", set={"level": 2}, if_version=version)
 
     assert (shown.name, shown.properties) == ("new", {"level": 2})
-    updated = await told(bobs, RoomUpdated)
+    # The first host of the room may have been told before.
+    while (updated := await told(bobs, RoomUpdated)).room.version == version:
+        pass
     assert updated.room.name == "new"
     assert bobs.info == updated.room
     with pytest.raises(Conflict):

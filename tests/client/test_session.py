@@ -86,7 +86,7 @@ async def test_what_cannot_be_encoded_is_refused_and_the_session_goes_on(server:
         ):
             with pytest.raises(Invalid, match="cannot be sent"):
                 await wrong
-        with pytest.raises(TypeError, match="a 'join_or_create' cannot be sent"):
+        with pytest.raises(TypeError, match="'join_or_create' cannot be sent"):
             await session.join_or_create(Message)  # type: ignore[arg-type] # what is wrong with it
         session.cut()
         await room.send(Say("still here"))

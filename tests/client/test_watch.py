@@ -321,7 +321,7 @@ async def test_a_notice_that_makes_no_sense_ends_the_session() -> None:
 
         desk.notice("rooms", "w1", {"changed": 1})
 
-        with pytest.raises(SessionEnded, match="notice of rooms makes no sense"):
+        with pytest.raises(SessionEnded, match="notice of rooms is invalid"):
             await watch.receive()
 
 

@@ -74,7 +74,9 @@ def test_other_options_are_refused_with_the_field_and_what_was_expected(given: A
 def test_without_options_a_player_has_the_defaults_if_there_are_any() -> None:
     assert checked_options(Arena, None, 4096) == Loadout()
     assert checked_options(Park, None, 4096) is None
-    with pytest.raises(Invalid, match=r"a player needs some to join a 'theatre': .* missing required field `number`"):
+    with pytest.raises(
+        Invalid, match=r"rooms of the kind 'theatre' need some to join with: .* missing required field `number`"
+    ):
         checked_options(Theatre, None, 4096)
     with pytest.raises(Invalid, match="rooms of the kind 'park' take none"):
         checked_options(Park, {}, 4096)

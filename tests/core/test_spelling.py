@@ -129,7 +129,7 @@ def test_a_handler_with_the_wrong_parameters_is_an_error() -> None:
 
 
 def test_a_handler_that_has_the_name_of_a_hook_is_an_error() -> None:
-    with pytest.raises(TypeError, match="on_drop is a hook: name the handler otherwise"):
+    with pytest.raises(TypeError, match="on_drop is a hook: give the handler another name"):
 
         class Arena(Room[Any]):
             @on(Hit)

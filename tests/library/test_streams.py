@@ -192,9 +192,9 @@ async def test_the_same_calls_as_in_a_room_of_a_server_lead_to_the_place() -> No
         assert guest.player_id.startswith("guest-")
         assert (await guest.join("hall")).id == seat_of(guest).id == "hall"
         assert [info.players for info in await guest.my_rooms()] == [1]
-        with pytest.raises(NotFound, match="there is one place, 'hall'"):
+        with pytest.raises(NotFound, match="its one room is 'hall'"):
             await guest.search()
-        with pytest.raises(NotAllowed, match="closing the session"):
+        with pytest.raises(NotAllowed, match="close the session"):
             await seat_of(guest).leave()
 
 
@@ -342,7 +342,7 @@ async def test_a_message_that_fails_harms_only_itself(caplog: pytest.LogCaptureF
 
         assert await refused(Say("no")) == (1, "invalid", "not that")
         assert await refused(Say("oops")) == (2, "failed", "the handler failed")
-        assert await refused(Unknown()) == (3, "not_found", "a hall has no handler for 'unknown'")
+        assert await refused(Unknown()) == (3, "not_found", "'hall' has no handler for 'unknown'")
         assert (await refused(Wrong(7)))[:2] == (4, "invalid")
         assert await refused(Await(later=False)) == (5, "failed", "the handler failed")
         assert await refused(Await(later=True)) == (6, "failed", "the handler failed")

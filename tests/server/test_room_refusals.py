@@ -156,7 +156,7 @@ async def test_a_message_no_handler_knows_is_refused_by_its_name(world: World) -
     await room.send(Break("raise"))
     refused = await room.receive()
 
-    assert refused == MessageRefused(1, "break", "not_found", "a chat has no handler for 'break'")
+    assert refused == MessageRefused(1, "break", "not_found", "rooms of the kind 'chat' have no handler for 'break'")
 
 
 async def test_a_body_that_does_not_fit_its_type_is_refused_and_not_applied(world: World) -> None:

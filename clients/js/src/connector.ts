@@ -259,7 +259,7 @@ export class Connector {
         this.#owner.happened(event);
       }
     } catch (error) {
-      console.warn("holdfast: what the server said makes no sense:", error);
+      console.warn("holdfast: the server sent something invalid:", error);
       // Anything else is a fault of ours; the session may live on, but not with half of a payload.
       connection.broken(error instanceof ProtocolError ? error : new ProtocolError(String(error), "internal"));
     }

@@ -65,7 +65,7 @@ export class Reset extends HoldfastError {
   }
 }
 
-/** The server said something that makes no sense. */
+/** The server sent something invalid. */
 export class ProtocolError extends HoldfastError {
   override name = "ProtocolError";
 

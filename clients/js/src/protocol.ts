@@ -279,7 +279,10 @@ export class ClientProtocol {
     }
     const bytesMax = this.limits.payloadBytesMax - FRAME_HEAD_BYTES;
     if (encoded.length > bytesMax)
-      throw new Refused("invalid", `a "${name}" of ${encoded.length} bytes is more than the ${bytesMax} that fit`);
+      throw new Refused(
+        "invalid",
+        `"${name}" has ${encoded.length} bytes, more than the ${bytesMax} that fit in a payload: send it in parts`,
+      );
     return encoded;
   }
 

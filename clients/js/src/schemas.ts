@@ -15,7 +15,7 @@ export function argumentsOf(options: object): Plain {
 
 /** Throw unless this holds. */
 function check(holds: boolean, what: string): void {
-  if (!holds) throw new ProtocolError(`the ${what} makes no sense`);
+  if (!holds) throw new ProtocolError(`the ${what} is invalid`);
 }
 
 function plain(content: unknown, what: string): Plain {

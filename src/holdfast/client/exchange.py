@@ -49,7 +49,7 @@ def read(content: Any, kind: type[T], what: str) -> T:
     try:
         return msgspec.convert(content, kind)
     except msgspec.ValidationError as error:
-        raise ProtocolError(f"the {what} makes no sense: {error}") from None
+        raise ProtocolError(f"the {what} is invalid: {error}") from None
 
 
 def _error_of(problem: RequestProblem) -> HoldfastError:

@@ -260,13 +260,14 @@ class ClientProtocol:
         try:
             encoded = self.codec.encode(content)
         except (TypeError, RecursionError) as error:
-            raise TypeError(f"a {name!r} cannot be sent: {error}") from None
+            raise TypeError(f"{name!r} cannot be sent: {error}") from None
         except (ValueError, OverflowError) as error:
             # Such as text with half of a character in it, or a number of more than 64 bits.
-            raise Invalid(f"a {name!r} cannot be sent: {error}") from None
+            raise Invalid(f"{name!r} cannot be sent: {error}") from None
         bytes_max = self.limits.payload_bytes_max - FRAME_HEAD_BYTES
         if len(encoded) > bytes_max:
-            raise Invalid(f"a {name!r} of {len(encoded)} bytes is more than the {bytes_max} that fit: send it in parts")
+            said = f"{name!r} has {len(encoded)} bytes, more than the {bytes_max} that fit in a payload"
+            raise Invalid(f"{said}: send it in parts")
         return encoded
 
     # From the server

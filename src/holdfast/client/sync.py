@@ -137,7 +137,9 @@ class Background:
 
     def _check_thread(self) -> None:
         if threading.current_thread() is self._thread:
-            raise RuntimeError("this runs in the session's thread, which cannot wait for itself: set a flag in there")
+            raise RuntimeError(
+                "this runs in the session's thread, which must not wait: set a flag, and call from your own thread"
+            )
 
 
 class _Later(Future[T]):

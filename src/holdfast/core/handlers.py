@@ -244,7 +244,9 @@ def _annotated(base: type) -> frozenset[str]:
 
 def _check_hook(cls: type, name: str, value: Any, hook: FunctionType) -> None:
     if is_handler(value):
-        raise TypeError(f"{cls.__name__}.{name} is marked with @on, but {name} is a hook: name the handler otherwise")
+        raise TypeError(
+            f"{cls.__name__}.{name} is marked with @on, but {name} is a hook: give the handler another name"
+        )
     parameters = ", ".join(inspect.signature(hook).parameters)
     if not callable(value) and not isinstance(value, staticmethod | classmethod):
         raise TypeError(f"{cls.__name__}.{name} is a hook: write it as a method, `def {name}({parameters})`")

@@ -67,4 +67,4 @@ def _default(room_type: type[Room[Any]], wanted: type[Struct]) -> Any:
         return msgspec.convert({}, wanted)
     except msgspec.ValidationError as error:
         # It names the first field that has no default.
-        raise Invalid(f"options: a player needs some to join a {room_type.kind!r}: {error}") from None
+        raise Invalid(f"options: rooms of the kind {room_type.kind!r} need some to join with: {error}") from None

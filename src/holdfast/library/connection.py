@@ -221,11 +221,9 @@ class StreamConnection:
             case "mine":
                 return Reply(request.id, [info])
             case "leave":
-                problem = RequestProblem(NotAllowed.code, "this place is left by closing the session")
+                problem = RequestProblem(NotAllowed.code, "to leave, close the session: this server has one room")
             case name:
-                problem = RequestProblem(
-                    NotFound.code, f"this server has no {name!r}: there is one place, {place.kind!r}"
-                )
+                problem = RequestProblem(NotFound.code, f"this server has no {name!r}: its one room is {place.kind!r}")
         return Reply(request.id, None, problem)
 
     # Sessions
@@ -334,7 +332,7 @@ class StreamConnection:
         if self.session is None and now >= self._opened_at + self._limits.hello_s and not self._is_greeted:
             self.close(Reason.HELLO_TIMEOUT, "no hello came in time")
         elif self.session is not None and now >= self._heard_at + self._limits.silence_s:
-            self.close(Reason.SILENT, "nothing was heard for too long")
+            self.close(Reason.SILENT, "nothing was received for too long")
 
     def close(self, reason: Reason, message: str = "", *, retry_after_s: float = 0.0, problem: str = "") -> None:
         """Say why, and end; what waits stays with the session."""

@@ -120,7 +120,9 @@ class StreamSession:
         bytes_max = self._limits.payload_bytes_max - FRAME_HEAD_BYTES
         if len(body) > bytes_max:
             name = message.wire_name
-            raise Invalid(f"a {name!r} of {len(body)} bytes is more than the {bytes_max} that fit: send it in parts")
+            raise Invalid(
+                f"{name!r} has {len(body)} bytes, more than the {bytes_max} that fit in a payload: send it in parts"
+            )
         return body
 
     def push(self, name: str, body: bytes) -> None:

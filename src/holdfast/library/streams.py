@@ -348,7 +348,7 @@ class Engine:
             raise NO_ASK
         handler = self._handlers.get(frame.type)
         if handler is None:
-            raise NotFound(f"a {self._game.kind} has no handler for {frame.type!r}")
+            raise NotFound(f"{self._game.kind!r} has no handler for {frame.type!r}")
         try:
             message = handler.decoders[session.codec].decode(frame.body)
         except DECODE_ERRORS as error:
@@ -401,6 +401,6 @@ class Engine:
 
 def _of_something_else(cancelled: asyncio.CancelledError) -> Exception:
     """The handler awaited something that was cancelled; the handler itself was not. A failure like any other."""
-    error = RuntimeError("the handler asked for the result of something that was cancelled")
+    error = RuntimeError("the handler awaited something that was cancelled")
     error.__cause__ = cancelled
     return error

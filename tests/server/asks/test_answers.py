@@ -105,7 +105,7 @@ async def test_an_unconfirmed_ask_shows_the_message_that_asks() -> None:
     [
         (Buy(0), Refused, "nothing to buy"),
         (Steal(), NotAllowed, "requires the role 'thief'"),
-        (Bought(1), NotFound, "a shop has no handler for 'bought'"),
+        (Bought(1), NotFound, "rooms of the kind 'shop' have no handler for 'bought'"),
         (Haggle("raises"), Failed, "the game's handler failed"),
         (Haggle("number"), Failed, "the game's handler failed"),
         (Haggle("dict"), Failed, "the game's handler failed"),
@@ -153,7 +153,7 @@ async def test_a_message_that_does_not_fit_is_refused() -> None:
             await room.ask(Wrong("three"))
         with pytest.raises(TypeError, match="send a Message"):
             await room.ask("buy")  # type: ignore[arg-type]
-        with pytest.raises(Invalid, match=r"a 'haggle' of .* bytes is more than"):
+        with pytest.raises(Invalid, match=r"'haggle' has .* bytes, more than"):
             await room.ask(Haggle("x" * 100_000))
 
 

@@ -113,7 +113,7 @@ async def test_a_room_that_needs_options_says_so() -> None:
         ada = await server.connect("ada")
         room = await server.create_room("theatre")
         for joining in (ada.join(room.id), ada.join_or_create("theatre")):
-            with pytest.raises(Invalid, match=r"a player needs some to join a 'theatre'.*`number`"):
+            with pytest.raises(Invalid, match=r"rooms of the kind 'theatre' need some to join with.*`number`"):
                 await joining
         await ada.join(room.id, options=Ticket(7))
 
@@ -377,7 +377,7 @@ async def test_a_spectator_who_is_given_a_seat_joins_with_checked_options() -> N
         assert room is not None
         before, reserved = room.spectators
 
-        with pytest.raises(Invalid, match="options: a player needs some to join a 'theatre'"):
+        with pytest.raises(Invalid, match="options: rooms of the kind 'theatre' need some"):
             room.promote(before)
         with pytest.raises(Invalid, match="options: Expected `int`, got `str`"):
             room.promote(before, options={"number": "two"})

@@ -227,7 +227,7 @@ class DirectoryOperations:
         """Send the whole view of what the room shares, in its stream."""
         seat = session.seat if request.purpose == "seat" else session.place
         if seat is None:
-            raise NotSeated("you have no such place in a room")
+            raise NotSeated(f"this session has no {request.purpose} whose room could send its state")
         sharing = self._rooms.runner(seat.room.id).sharing
         if sharing is not None:
             sharing.show_again(seat)

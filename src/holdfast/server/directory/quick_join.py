@@ -55,7 +55,7 @@ class QuickJoin:
         """The search of a request; an impossible request, or one this player may not make, is refused before
         searching."""
         room_type = self._rooms.kind_for(request)
-        check_role(room_type.join_role, session.roles, f"a seat in a {request.kind}")
+        check_role(room_type.join_role, session.roles, f"a seat in rooms of the kind {request.kind!r}")
         # Now: no room must be created for a player who cannot join it.
         if request.options is not None or not self._has_options(session, request.kind):
             checked_options(room_type, request.options, self._options_bytes_max)

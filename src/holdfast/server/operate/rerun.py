@@ -82,7 +82,7 @@ class Rerun:
         self, reader: RecordingReader, room_type: type[Room[Any]], directory: Directory, lifecycle: SessionLifecycle
     ) -> None:
         if not is_recorded(room_type):
-            raise Invalid(f"a {room_type.__name__} is not recorded any more: give it record or record_s, as it had")
+            raise Invalid(f"{room_type.__name__} is not recorded any more: set record or record_s, as it had")
         self._reader = reader
         self._type = room_type
         self._directory = directory

@@ -307,7 +307,7 @@ class RoomAgents:
             task = asyncio.current_task()
             if task is not None and task.cancelling():
                 raise
-            error = RuntimeError("the brain asked for the result of something that was cancelled")
+            error = RuntimeError("the brain awaited something that was cancelled")
             error.__cause__ = cancelled
         except Exception as raised:  # noqa: BLE001 - the game's code; contained and logged
             error = raised

@@ -203,9 +203,11 @@ class Delivery:
         if handler.role and handler.role not in seat.session.roles:
             raise _role_missing(handler)
         if not isinstance(message, handler.message_type):
-            raise Invalid(f"{message.wire_name!r} is handled as {handler.message_type.__qualname__}")
+            raise Invalid(
+                f"the handler of {message.wire_name!r} takes {handler.message_type.__qualname__}: send that class"
+            )
         if len(self._turns) >= self._limits.turns_waiting_max:
-            raise Throttled("the room has too many turns waiting")
+            raise Throttled("too many turns of the room are waiting: send it again later")
         if seat.session.rates is not None and not self._may_send(seat.session, seat.session.rates):
             raise Throttled("this agent sends too many messages at once: raise the messages_per_s of its role")
         run: Callable[..., Any] = handler.method
@@ -227,7 +229,7 @@ class Delivery:
         return session.flood.messages.take(self._now())
 
     def _unknown(self, name: str) -> Refused:
-        return NotFound(f"a {self._room.kind} has no handler for {name!r}")
+        return NotFound(f"rooms of the kind {self._room.kind!r} have no handler for {name!r}")
 
     def _applied(
         self, error: Exception | None, _: Any, seat: Seat, outlet: Outlet, seq: int, name: str, size: int

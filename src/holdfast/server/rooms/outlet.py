@@ -30,7 +30,7 @@ class OutletOptions:
 def too_large(name: str, body: bytes, bytes_max: int) -> Invalid:
     """The refusal of a message that no payload can carry."""
     return Invalid(
-        f"a {name!r} of {len(body)} bytes is more than the {bytes_max} that fit in a payload: "
+        f"{name!r} has {len(body)} bytes, more than the {bytes_max} that fit in a payload: "
         "send it in parts, or raise Limits.payload_bytes_max on both ends"
     )
 

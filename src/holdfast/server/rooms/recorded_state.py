@@ -124,7 +124,7 @@ def _parts(value: Any) -> Any:
     if isinstance(value, Parts):
         # `peek`: looking must not mark every part for saving.
         return {name: value.peek(name) for name in value}
-    raise TypeError(f"a {type(value).__name__} cannot be recorded")
+    raise TypeError(f"{type(value).__name__} objects cannot be recorded")
 
 
 class NotedRoom(NamedTuple):

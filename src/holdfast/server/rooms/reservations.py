@@ -195,7 +195,7 @@ class Reservations:
                 "reserve for the others"
             )
         if not self._sessions.of_player(by):
-            raise NotAllowed("a reservation ends with the session of its maker, which has ended")
+            raise NotAllowed("a reservation ends with the session that made it, and that session has ended")
 
     def _is_in_charge(self, player_id: str) -> bool:
         """Whether a player made the room, or is its host."""

@@ -397,7 +397,7 @@ class RoomRunner:
         return self.agents.open(name, brain, roles, options)
 
     def check_role(self, session: Session) -> None:
-        check_role(self.room.join_role, session.roles, f"a seat in a {self.room.kind}")
+        check_role(self.room.join_role, session.roles, f"a seat in rooms of the kind {self.room.kind!r}")
 
     async def _admitted(self, session: Session, options: Any) -> Seat:
         """A seat for a newcomer whom the game has approved."""
@@ -450,7 +450,7 @@ class RoomRunner:
 
     def _joined(self, seat: Seat) -> Any:
         if not self._heard_of(seat):
-            raise NotSeated("the seat was freed before the room heard of it; join again")
+            raise NotSeated("the seat was freed before on_join was called; join again")
         if (turn := self.context.transaction) is not None:
             # If `on_join` fails, the room has not heard of them: there is no `on_leave`.
             turn.undo(setattr, seat, "is_joining", True)

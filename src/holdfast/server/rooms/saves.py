@@ -113,4 +113,4 @@ class RoomSaves:
         except asyncio.CancelledError as error:
             if is_cancelled(error):
                 raise
-            self._failed(RuntimeError("it asked for the result of something that was cancelled"), "save", player_id)
+            self._failed(RuntimeError("it awaited something that was cancelled"), "save", player_id)

@@ -232,7 +232,7 @@ class Sharing:
     def catch_up(self, follower: StateFollower) -> None:
         """Between two turns, write what has changed since the client's view."""
         if self._views.is_looking:
-            raise RuntimeError("view, area and sees only look: they cannot send")
+            raise RuntimeError("view, area and sees may not send messages")
         if self._is_waiting:
             self._look()
         if (seat := follower.seat) is not None:

@@ -123,7 +123,7 @@ class Spectators:
 
     def _arrived(self, place: Seat) -> Any:
         if not place.is_joining:
-            raise NotSeated("the place was freed before the room heard of it; watch again")
+            raise NotSeated("the place was freed before on_spectate was called; watch again")
         place.is_joining = False
         if (turn := self._context.transaction) is not None:
             # If `on_spectate` fails, the room has not heard of them: there is no `on_unspectate`.

@@ -42,7 +42,7 @@ def check_undoable(room_type: type[Room[Any]]) -> None:
         if unknown is not None:
             raise ValueError(
                 f"{room_type.__name__} is transactional, but its {what} cannot be rolled back: "
-                f"a {unknown.__name__} is neither a Struct nor a dataclass, list, dict or set"
+                f"{unknown.__name__} is neither a Struct nor a dataclass, list, dict or set"
             )
 
 
@@ -154,7 +154,7 @@ class Transactions:
     def _unknown(self, value: Any) -> None:
         before, kind = self._before, type(value)
         if before is not None and kind not in self._complained:
-            self._complain(kind, f"a {kind.__qualname__} cannot be rolled back", path_to(value, before.paths()))
+            self._complain(kind, f"{kind.__qualname__} objects cannot be rolled back", path_to(value, before.paths()))
 
     def _complain(self, what: type, problem: str, path: str) -> None:
         if what in self._complained:

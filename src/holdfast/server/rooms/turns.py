@@ -279,6 +279,6 @@ def nothing() -> None:
 
 def of_something_else(cancelled: asyncio.CancelledError) -> Exception:
     """The turn awaited something that was cancelled; the turn itself was not. A failure like any other."""
-    error = RuntimeError("it asked for the result of something that was cancelled")
+    error = RuntimeError("it awaited something that was cancelled")
     error.__cause__ = cancelled
     return error
