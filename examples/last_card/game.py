@@ -123,6 +123,9 @@ class LastCard(Room[Holder]):
         if self.phase == "lobby" and self.remaining("fill") is None:
             self.after(FILL_S, self.fill, name="fill")
 
+    def on_rename(self, player: Player[Holder], old_name: str) -> None:
+        player.data.name = player.name
+
     def fill(self) -> None:
         """Nobody else came in time: bots take the empty seats."""
         taken = {player.id for player in self.players}

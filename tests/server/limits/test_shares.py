@@ -71,6 +71,10 @@ class Attack:
         (room,) = self.server.rooms
         await ask(await self.guest(), "wait", room=room.id)
 
+    async def spectate(self) -> None:
+        (room,) = self.server.rooms
+        await ask(await self.guest(), "spectate", room=room.id)
+
     async def place(self) -> None:
         await ask(await self.guest(), "start_placement", queue="never", kind="hall", players=[])
 
@@ -132,6 +136,30 @@ async def test_as_many_as_a_room_seats_may_wait_in_its_waitlist_from_one_address
             await ask(await server.guest(f"seated-{number}", THIRD), "join", room=room.id)
 
         assert await taken(Attack(server, HOME).wait, 8) == 4
+
+
+@in_virtual_time
+async def test_places_for_spectators_are_shared_too_and_are_free_again_when_somebody_goes() -> None:
+    class Show(Room[PlayerData]):
+        max_players = 1
+        max_spectators = 8
+
+    async with square(Show) as server:
+        room = await server.create_room("show")
+        attacks = [Attack(server, home) for home in HOMES]
+
+        got = [await taken(attack.spectate, 100) for attack in attacks]
+
+        assert got == [2, 2]
+        assert ("address_share", "refused") in server.limits_told()
+        await Attack(server, THIRD).spectate()
+        # From elsewhere, a player takes over a place that they have already.
+        again = await server.guest(attacks[1].guests[0].welcome.player, HOME)
+        await ask(again, "spectate", room=room.id)
+        await ask(attacks[0].guests[0], "unspectate")
+        await ask(again, "unspectate")
+        await attacks[0].spectate()
+        await attacks[1].spectate()
 
 
 @in_virtual_time

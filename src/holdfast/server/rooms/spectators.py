@@ -7,8 +7,9 @@ nothing that counts seats counts it. A place is freed at once; the hook that fol
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from holdfast.core.addresses import AddressQuota
 from holdfast.core.channel import Channel
-from holdfast.core.errors import AlreadySeated, Duplicate, NotAllowed, NotFound, NotSeated, Refused, RoomFull
+from holdfast.core.errors import AlreadySeated, Duplicate, NotAllowed, NotFound, NotSeated, Refused, RoomFull, Throttled
 from holdfast.core.messages import SeatLeft
 from holdfast.core.outlet import Outlet
 from holdfast.core.reasons import Reason
@@ -56,6 +57,7 @@ class Spectators:
         self._failed = failed
         self._call = call
         self.places = context.places
+        self._quota: AddressQuota[Seat] = AddressQuota(services.shares)
         self.delivery = SpectatorDelivery(room, services, turns, failed)
         self.handle = make_handle(
             room,
@@ -112,11 +114,19 @@ class Spectators:
             self.free(existing, Reason.SUPERSEDED, "this player watches from elsewhere")
         if len(self.places) >= room.max_spectators:
             raise RoomFull(f"all {room.max_spectators} places for spectators are taken or held")
+        # As on the waitlist: as many as the room has seats may come from one household.
+        if existing is None and self._quota.is_full(session.address, room.max_spectators, at_least=room.max_players):
+            name, address = session.name, session.address
+            self._services.context.alarms.report(
+                *("address_share", "refused"), player=session.player_id, player_name=name, address=address
+            )
+            raise Throttled("too many spectators of this room come from your address; try again later")
 
     def _give(self, place: Seat, outlet: Outlet) -> None:
         session = place.session
         place.outlet = outlet
         self.places.add(place)
+        self._quota.take(place, session.address)
         session.place = place
         session.renew_grace(self._services.grace_s)
         self._services.lifecycle.moved(session)
@@ -188,6 +198,7 @@ class Spectators:
         session = place.session
         place.happened(SeatStep.FREED)
         self.places.remove(place)
+        self._quota.give_back(place)
         self._turns.forget(place)
         session.place = None
         session.renew_grace(self._services.grace_s)
