@@ -1,11 +1,12 @@
 """A room with spectators: whoever has a seat has it send numbers to all, and spectators may send numbers, too."""
 
+import asyncio
 from typing import Any
 
 import msgspec
 
 from holdfast import Message, Player, PlayerData, Room, Spectator, on
-from tests.conformance.sdks.game import Down, Pour, State, Up
+from tests.conformance.sdks.game import Add, Down, Pour, State, Sum, Up
 
 
 class Promote(Message):
@@ -16,8 +17,13 @@ class Finish(Message):
     """End the room."""
 
 
+class Halfway(Message):
+    """To players: ten have been added."""
+
+
 class Count(msgspec.Struct):
     down: int = 0
+    sum: int = 0
     up: dict[str, int] = {}
     wrong: list[int] = []
 
@@ -61,3 +67,11 @@ class Gallery(Room[PlayerData]):
 
 class LastingGallery(Gallery):
     durability = "commit"
+
+    @on(spectators=True)
+    async def add(self, who: Player[PlayerData] | Spectator, add: Add) -> Sum:
+        await asyncio.sleep(add.wait_s)
+        self.state.sum += add.number
+        if self.state.sum == 10:
+            self.broadcast(Halfway(), spectators=False)
+        return Sum(self.state.sum)

@@ -14,7 +14,7 @@ from holdfast import ClientRoom, ClientSession, Server, WebSocket
 from holdfast.cli.demo.proxy import Cut, Proxy
 from holdfast.core.codec import CODECS
 from tests.conformance.sdks import gallery
-from tests.conformance.sdks.gallery import Finish, Gallery, Promote
+from tests.conformance.sdks.gallery import Finish, Gallery, Halfway, Promote
 from tests.conformance.sdks.game import Pour
 from tests.conformance.sdks.programs import Program, program
 from tests.deadlines import TEST_S
@@ -180,21 +180,25 @@ async def test_a_server_that_is_killed_costs_a_spectator_nothing(client: Program
     async with asyncio.timeout(TEST_S):
         async with lasting(store) as (host, port):
             url = f"ws://{host}:{port}"
-            player = await holdfast.connect(url, give_up_s=60.0)
+            player = await holdfast.connect(url, give_up_s=60.0, messages=[Halfway])
             seat = await player.join_or_create("lasting_gallery")
             await client.do("connect", url=url)
             await client.do("spectate", room=seat.id)
             await client.do("count", numbers=50)
             await client.do("flush")
+            asking = client.begin("ask", number=1, times=40, wait_s=0.002)
+            await seat.receive(Halfway)
             await seat.send(Pour(100))
             counting = client.begin("count", numbers=50)
         async with lasting(store, port):
             outcome = (await client.event("resume"))["outcome"]
+            answers = (await asking)["answers"]
             await counting
             await seat.send(Pour(100))
             await client.do("flush")
 
             assert outcome["kind"] == "resumed"
+            assert answers == list(range(1, 41))
             await check(client, down=200)
             assert not client.has_had("resynced")
         await player.suspend()
