@@ -92,7 +92,7 @@ def test_limits_of_roles_are_those_of_a_server_and_an_unknown_one_says_which_the
     assert RoleLimits().values() == {}
     with pytest.raises(TypeError, match=f"`rooms_max` cannot be set .* these can: {', '.join(names)}"):
         RoleLimits(rooms_max=3)  # type: ignore[call-arg]  # that it is refused is the claim
-    for wrong in ({"gm": {"idle_s": 3}}, {"": RoleLimits()}, {3: RoleLimits()}):
+    for wrong in ({"gm": {"idle_s": 3}}, {"": RoleLimits()}, {3: RoleLimits()}, [RoleLimits()]):
         with pytest.raises(TypeError, match="by_role maps roles to their limits"):
             Limits(by_role=wrong)  # type: ignore[arg-type]  # that it is refused is the claim
 

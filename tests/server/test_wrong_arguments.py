@@ -5,7 +5,9 @@ from typing import Any
 import pytest
 
 from holdfast import Failed, Message, Player, Room, Server
+from holdfast.identity import Guest
 from holdfast.testing import MemoryServer
+from tests.cases import every_case
 from tests.server.durability.bench import in_virtual_time
 
 
@@ -55,6 +57,21 @@ async def test_an_owner_is_a_player_and_not_an_id() -> None:
 def test_a_server_takes_a_list_of_rooms(wrong: Any) -> None:
     with pytest.raises(TypeError, match=r"Server takes a list of Room classes, as in Server\(\[Arena\]\); got "):
         Server(wrong)
+
+
+@every_case(
+    ("settings", "said"),
+    [
+        ({"auth": "password"}, r"auth=\[Guest\(\), Password\(\)\]; got a value of type str"),
+        ({"auth": Guest()}, "auth is a list of authenticators"),
+        ({"queues": ["europe"]}, r"queues=\[Queue\("),
+        ({"effects": {"pay": 5}}, "effects maps names to functions"),
+        ({"check_name": "ada"}, "check_name is a function"),
+    ],
+)
+def test_a_setting_that_would_fail_later_is_an_error_at_once(settings: dict[str, Any], said: str) -> None:
+    with pytest.raises(TypeError, match=said):
+        Server([Arena], **settings)
 
 
 class Moody(Room[Any]):

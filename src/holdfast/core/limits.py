@@ -626,8 +626,8 @@ class Limits(
         for name, choices in (("flood_policy", get_args(FloodPolicy)), ("sessions_policy", get_args(SessionsPolicy))):
             if getattr(self, name) not in choices:
                 raise ValueError(f"{name} must be one of {', '.join(choices)}; got {getattr(self, name)}")
-        roles: Mapping[Any, Any] = self.by_role
-        for role, limits in roles.items():
+        roles: Any = self.by_role
+        for role, limits in roles.items() if isinstance(roles, Mapping) else [(None, None)]:
             if not isinstance(role, str) or not role or not isinstance(limits, RoleLimits):
                 raise TypeError('by_role maps roles to their limits, as in {"gm": RoleLimits(messages_per_s=500)}')
 

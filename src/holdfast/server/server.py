@@ -138,6 +138,7 @@ class Server:
         """
         if inspect.iscoroutinefunction(check_name):
             raise TypeError("check_name is a plain function: it runs at every sign-in, and must not wait for anything")
+        _check_settings(auth, effects, check_name)
         handlers = self._handlers = EventHandlers()
         self.on = handlers.on
         self.off = handlers.off
@@ -164,7 +165,7 @@ class Server:
             store=self._store,
             name=name,
             region=region,
-            queues=list(queues),
+            queues=_queues(queues),
             tracing=tracing,
             check_name=check_name,
         )
@@ -427,6 +428,26 @@ class Server:
 
     async def __aexit__(self, *_: object) -> None:
         await self.stop()
+
+
+def _check_settings(auth: Any, effects: Any, check_name: Any) -> None:
+    """`TypeError` with what to write, for values that would fail later, at a sign-in or in a room."""
+    if not isinstance(auth, Sequence) or not all(hasattr(each, "scheme") for each in auth):
+        got = type(auth).__name__
+        raise TypeError(
+            f"auth is a list of authenticators, as in auth=[Guest(), Password()]; got a value of type {got}"
+        )
+    if effects is not None and not (isinstance(effects, Mapping) and all(map(callable, effects.values()))):
+        raise TypeError(f'effects maps names to functions, as in effects={{"pay": pay}}; got {effects!r}')
+    if check_name is not None and not callable(check_name):
+        raise TypeError(f"check_name is a function of a name and an identity; got {check_name!r}")
+
+
+def _queues(queues: Any) -> list[Queue]:
+    listed = list(queues) if isinstance(queues, Iterable) else [queues]
+    if not isinstance(queues, Iterable) or not all(isinstance(each, Queue) for each in listed):
+        raise TypeError(f'queues is a list, as in queues=[Queue("europe", ("*",))]; got {queues!r}')
+    return listed
 
 
 def _by_scheme(authenticators: Sequence[Authenticator]) -> Mapping[str, Authenticator]:

@@ -78,7 +78,7 @@ def _invalid(room_type: type[Room[Any]]) -> Iterator[tuple[str, str]]:
     kind, sends, options = values["kind"], values["sends"], room_type.join_options
     if not isinstance(kind, str) or not 0 < len(kind) <= NAME_CHARS_MAX:
         yield "kind", f"text of 1 to {NAME_CHARS_MAX} characters"
-    if sends is not None and not all(isinstance(each, type) and issubclass(each, Message) for each in sends):
+    if sends is not None and not _lists_messages(sends):
         yield "sends", "a list of Message classes, as in [Moved, Said]"
     shares = room_type.shares
     if isinstance(shares, str) or not set(shares) <= _SHARED or len(set(shares)) < len(shares):
@@ -96,6 +96,11 @@ def _invalid(room_type: type[Room[Any]]) -> Iterator[tuple[str, str]]:
         number, what = (int, "a whole number") if setting in _WHOLE else ((int, float), "a number")
         if isinstance(value, bool) or not isinstance(value, number) or not least <= value < inf:
             yield setting, f"{what} of at least {least}"
+
+
+def _lists_messages(sends: object) -> bool:
+    types = tuple(sends) if isinstance(sends, Iterable) else (None,)
+    return all(isinstance(each, type) and issubclass(each, Message) for each in types)
 
 
 def _is_options_type(options: object) -> bool:
