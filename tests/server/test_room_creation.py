@@ -3,7 +3,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import Failed, NotFound, Refused
+from holdfast import Failed, Invalid, NotFound, Refused
 from tests.server.slow_room import gate_of
 from tests.server.world import Chat, Say, World, chat, texts_until
 
@@ -55,6 +55,8 @@ async def test_a_room_whose_creation_fails_is_not_there(world: World) -> None:
 
     with pytest.raises(Failed):
         await session.create("chat", config={"map": "broken"})
+    with pytest.raises(Invalid, match="must be finite"):
+        await session.create("chat", config={"map": "castle", "scale": [float("nan")]})
 
     assert len(server.rooms) == 0
     assert server.counters.turns_failed == 1

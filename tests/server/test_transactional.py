@@ -35,6 +35,7 @@ class Board(msgspec.Struct):
     pile: list[Card] = []
     by_name: dict[str, Card] = {}
     chunks: Parts[Card] = msgspec.field(default_factory=Parts)
+    more: Parts[Card] = msgspec.field(default_factory=Parts)
 
 
 class Hand(PlayerData):
@@ -190,6 +191,27 @@ async def test_the_parts_of_a_state_are_what_they_were() -> None:
 
         assert chunks.peek("b") is b
         assert [(name, chunks.peek(name).rank) for name in chunks] == [("a", 0), ("b", 1), ("c", 2), ("d", 3)]
+
+
+@in_virtual_time
+async def test_an_object_in_several_parts_is_what_it_was() -> None:
+    async with MemoryServer([Table]) as server:
+        table = await seated(server)
+        card = Card(1)
+
+        def fill(room: Table, player: Player[Hand]) -> None:
+            room.state.chunks["a"] = room.state.chunks["b"] = room.state.more["c"] = card
+
+        await table.succeeds(fill)
+
+        def act(room: Table, _: Player[Hand]) -> None:
+            room.state.chunks["a"].rank = 2
+            room.state.more["c"].rank = 3
+            room.state.chunks["b"].rank = 4
+
+        await table.fails(act)
+
+        assert card.rank == 1
 
 
 @in_virtual_time

@@ -77,6 +77,21 @@ def test_what_the_game_holds_elsewhere_is_still_part_of_the_state() -> None:
     assert boss.rank == 13
 
 
+def test_what_is_noted_again_later_is_restored_to_what_it_was_first() -> None:
+    card, numbers = Card(1), [1]
+    box = Box(all_cards=[card], numbers=numbers)
+    memento = MEMENTOS.take(box)
+    card.rank = 2
+    numbers.append(2)
+
+    MEMENTOS.add(memento, card, numbers, [card, Card(3)])
+    card.rank = 4
+    numbers.append(4)
+    memento.restore()
+
+    assert (card.rank, numbers) == (1, [1])
+
+
 def test_a_memento_that_is_not_restored_changes_nothing() -> None:
     box = Box(numbers=[1])
     memento = MEMENTOS.take(box)
@@ -203,7 +218,7 @@ def test_a_memento_that_forgets_the_lists_would_be_found(monkeypatch: pytest.Mon
     right = Memento.restore
 
     def restore(self: Memento) -> None:
-        self.containers.clear()
+        self.noted = [each for each in self.noted if not isinstance(each[1], list)]
         right(self)
 
     monkeypatch.setattr(Memento, "restore", restore)

@@ -12,6 +12,7 @@ from types import FunctionType, NoneType, SimpleNamespace, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints, overload
 
 from holdfast.core.codec import CODECS, BodyDecoder, Codec
+from holdfast.core.finite import finite_decoders, has_floats
 from holdfast.core.messages import RESERVED, Message
 from holdfast.core.nesting import bounded_decoders, can_nest, has_text_keys
 
@@ -189,12 +190,16 @@ def check_parameters(cls: type, name: str, method: Any, expected: Iterable[str])
 
 
 def bounded(handlers: dict[str, Handler], depth_max: int) -> dict[str, Handler]:
-    """The same handlers, with decoders that refuse deeper nesting where it is possible."""
-    found = dict(handlers)
+    """The same handlers, with decoders that refuse deeper nesting, and numbers that are not finite, where those are
+    possible."""
+    found: dict[str, Handler] = {}
     for name, handler in handlers.items():
+        decoders = handler.decoders
+        if has_floats(handler.message_type):
+            decoders = finite_decoders(decoders)
         if handler.can_nest:
-            text_keys = has_text_keys(handler.message_type)
-            found[name] = replace(handler, decoders=bounded_decoders(handler.decoders, depth_max, text_keys=text_keys))
+            decoders = bounded_decoders(decoders, depth_max, text_keys=has_text_keys(handler.message_type))
+        found[name] = handler if decoders is handler.decoders else replace(handler, decoders=decoders)
     return found
 
 

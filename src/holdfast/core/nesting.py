@@ -31,10 +31,16 @@ def can_nest(kind: Any) -> bool:
 
 def has_text_keys(kind: Any) -> bool:
     """Whether all map keys in values of this type must be text: it contains `Any`, and no other type of key."""
-    found: list[mi.Type] = []
-    _gather(mi.type_info(kind), found, ())
+    found = types_in(kind)
     keys = (info.key_type for info in found if isinstance(info, mi.DictType))
     return _is_loose(found) and all(isinstance(key, mi.AnyType | mi.StrType) for key in keys)
+
+
+def types_in(kind: Any) -> list[mi.Type]:
+    """This type, and all that it is made of."""
+    found: list[mi.Type] = []
+    _gather(mi.type_info(kind), found, ())
+    return found
 
 
 def _is_loose(found: list[mi.Type]) -> bool:

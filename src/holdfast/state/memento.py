@@ -44,7 +44,8 @@ class Mementos:
         others: Mapping[type, Callable[[Any], Restore | None]] | None = None,
         unknown: Callable[[Any], None] | None = None,
     ) -> None:
-        """`others` note objects of classes of their own, and return what restores them (None: they stay as they are).
+        """`others` note objects of classes of their own, and return what restores them, before all others (None: they
+        stay as they are).
         `unknown` hears of objects that cannot be restored and are passed over; without it, they are refused."""
         self._others = dict(others or {})
         self._unknown = unknown
@@ -73,18 +74,18 @@ class Mementos:
         kind = type(value)
         if isinstance(value, msgspec.Struct):
             row = _astuple(value)
-            memento.structs.append((value, row))
+            memento.noted.append((_restore_struct, value, row))
             for index, is_shallow in self._deep_fields(kind):
                 inner = row[index]
                 if is_shallow and type(inner) in (list, dict):
-                    memento.containers.append((inner, inner.copy()))
+                    memento.noted.append((_restore_container, inner, inner.copy()))
                 elif type(inner) not in _ATOMS:
                     self._note(inner, memento)
         elif isinstance(value, list | dict):
-            memento.containers.append((value, value.copy()))
+            memento.noted.append((_restore_container, value, value.copy()))
             self._note_items(value.values() if isinstance(value, dict) else value, memento)
         elif isinstance(value, set | bytearray | deque):
-            memento.containers.append((value, value.copy()))
+            memento.noted.append((_restore_container, value, value.copy()))
             if isinstance(value, deque):
                 self._note_all(value, memento)
         elif isinstance(value, tuple):
@@ -99,7 +100,7 @@ class Mementos:
                 memento.restores.append(restore)
         elif is_dataclass(kind):
             names = _attributes(value)
-            memento.objects.append((value, names))
+            memento.noted.append((_restore_attributes, value, names))
             self._note_all(names.values(), memento)
         elif not isinstance(value, Enum | type):
             if self._unknown is None:
@@ -112,7 +113,7 @@ class Mementos:
         if kinds <= _ATOMS:
             return
         if len(kinds) == 1 and issubclass(kind := kinds.pop(), msgspec.Struct) and not self._deep_fields(kind):
-            memento.rows.append((list(values), list(map(_astuple, values))))
+            memento.noted.append((_restore_structs, list(values), list(map(_astuple, values))))
         else:
             self._note_all(values, memento)
 
@@ -126,35 +127,35 @@ class Mementos:
 class Memento:
     """What some objects were. Restore it once, or forget it."""
 
-    __slots__ = ("containers", "objects", "restores", "rows", "seen", "structs")
+    __slots__ = ("noted", "restores", "seen")
 
     def __init__(self) -> None:
         # By id; held, or another object could get the same one.
         self.seen: dict[int, Any] = {}
-        self.structs: list[tuple[Any, tuple[Any, ...]]] = []
-        self.rows: list[tuple[list[Any], list[tuple[Any, ...]]]] = []
-        self.containers: list[tuple[Any, Any]] = []
-        self.objects: list[tuple[Any, dict[str, Any]]] = []
+        # What makes a value what it was, the value, and what it was. An object may be noted again later.
+        self.noted: list[tuple[Callable[[Any, Any], None], Any, Any]] = []
         self.restores: list[Restore] = []
 
     def restore(self) -> None:
         """Make them what they were."""
-        # They may have noted some of the others later, when those had changed already.
         for restore in self.restores:
             restore()
-        for value, attributes in self.objects:
-            _restore_attributes(value, attributes)
-        for value, row in self.structs:
-            _restore_struct(value, row)
-        for values, rows in self.rows:
-            for value, row in zip(values, rows, strict=True):
-                _restore_struct(value, row)
-        for value, was in self.containers:
-            if isinstance(value, list | bytearray):
-                value[:] = was
-            else:
-                value.clear()
-                (value.extend if isinstance(value, deque) else value.update)(was)
+        # What was noted first is restored last: later, the object had changed already.
+        for restore_as, value, was in reversed(self.noted):
+            restore_as(value, was)
+
+
+def _restore_container(value: Any, was: Any) -> None:
+    if isinstance(value, list | bytearray):
+        value[:] = was
+    else:
+        value.clear()
+        (value.extend if isinstance(value, deque) else value.update)(was)
+
+
+def _restore_structs(values: list[Any], rows: list[tuple[Any, ...]]) -> None:
+    for value, row in zip(values, rows, strict=True):
+        _restore_struct(value, row)
 
 
 def _restore_struct(value: Any, row: tuple[Any, ...]) -> None:

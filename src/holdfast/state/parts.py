@@ -106,8 +106,9 @@ class Parts(MutableMapping[str, V], Generic[V]):
 
     # For transactional turns
 
-    def note(self, note: Callable[[V], Callable[[], None]]) -> Callable[[], None]:
-        """Note each entry when it is first accessed from now on, until `forget`; returns what restores them all."""
+    def note(self, note: Callable[[V], None]) -> Callable[[], None]:
+        """Call this with each entry when it is first accessed from now on, until `forget`; returns what makes them the
+        entries of now again. What is in an entry is not restored by that."""
         self._noted = _NotedParts(self._entries, self._touched, note)
         return self._noted.restore
 
@@ -132,13 +133,11 @@ class _NotedParts:
 
     __slots__ = ("_entries", "_note", "_order", "_touched", "_values")
 
-    def __init__(
-        self, entries: dict[str, Any], touched: dict[str, None], note: Callable[[Any], Callable[[], None]]
-    ) -> None:
+    def __init__(self, entries: dict[str, Any], touched: dict[str, None], note: Callable[[Any], None]) -> None:
         self._entries = entries
         self._touched = touched
         self._note = note
-        self._values: dict[str, tuple[Any, Callable[[], None] | None, bool]] = {}
+        self._values: dict[str, tuple[Any, bool]] = {}
         # Of the entries when the turn first deleted one: a deleted one would come back at the end.
         self._order: list[str] | None = None
 
@@ -147,15 +146,16 @@ class _NotedParts:
             self._order = list(self._entries)
         if key not in self._values:
             value = self._entries.get(key)
-            self._values[key] = (value, None if value is None else self._note(value), key in self._touched)
+            if value is not None:
+                self._note(value)
+            self._values[key] = (value, key in self._touched)
 
     def restore(self) -> None:
         entries = self._entries
-        for key, (value, restore, was_touched) in reversed(self._values.items()):
-            if restore is None:
+        for key, (value, was_touched) in self._values.items():
+            if value is None:
                 entries.pop(key, None)
             else:
-                restore()
                 entries[key] = value
             if not was_touched:
                 self._touched.pop(key, None)

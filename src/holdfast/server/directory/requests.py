@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from holdfast.core.codec import CODECS, DECODE_ERRORS, MSGPACK
 from holdfast.core.errors import Failed, Invalid, NotFound, ProtocolError, Refused, Throttled
+from holdfast.core.finite import check_finite
 from holdfast.core.nesting import check_nesting
 from holdfast.core.reasons import Reason
 from holdfast.core.session import Session, SessionState
@@ -176,6 +177,7 @@ class RequestHandler:
         assert session.codec is not None
         try:
             check_nesting(session.codec, request.arguments, self._limits.nesting_max)
+            check_finite(session.codec, request.arguments)
             arguments = self._decoders[session.codec, request.operation].decode(request.arguments)
         except DECODE_ERRORS as error:
             raise Invalid(f"{request.operation}: {error}") from None

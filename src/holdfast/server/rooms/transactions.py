@@ -95,6 +95,8 @@ class Transactions:
         self._turn: Transaction | None = None
         self._before: _Before | None = None
         self._parts: list[Parts[Any]] = []
+        # Of entries of parts: one for all, for they may hold the same objects.
+        self._entries = Memento()
 
     def begin(self) -> "Token[Transaction | None]":
         """A turn begins; the code that runs from now on is part of it, until `left`."""
@@ -121,10 +123,13 @@ class Transactions:
         if error is not None:
             self._buffer.undo()
             self._call(acts)
+            self._entries.restore()
             before.restore()
-        for parts in self._parts:
-            parts.forget()
-        self._parts.clear()
+        if self._parts:
+            for parts in self._parts:
+                parts.forget()
+            self._parts.clear()
+            self._entries = Memento()
         if error is None:
             self._call(acts)
             return
@@ -149,7 +154,10 @@ class Transactions:
 
     def _note_parts(self, parts: Parts[Any]) -> Restore:
         self._parts.append(parts)
-        return parts.note(lambda entry: self._mementos.take(entry).restore)
+        return parts.note(self._note_entry)
+
+    def _note_entry(self, entry: Any) -> None:
+        self._mementos.add(self._entries, entry)
 
     def _unknown(self, value: Any) -> None:
         before, kind = self._before, type(value)
