@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from holdfast.state import SharedPlan, apply, containers, encode_json, encode_msgpack, shapes
+from holdfast.state import SharedPlan, apply, columns, containers, encode_json, encode_msgpack, shapes
 from holdfast.state.splitting import split_whole
 from tests.state.follow import PLAN, VIEWS, Follower, WrongMirrorError, follow, must_be, over_json, over_msgpack, seen
 from tests.state.worlds import Box
@@ -78,6 +78,15 @@ def keys_are_counted_as_they_came(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(containers.Keys, "numbers", numbers)
 
 
+def who_moved_otherwise_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    right = columns.FloatChanges.__init__
+
+    def init(self: Any, fields: Any, numbers: Any, values: Any, others: Any) -> None:
+        right(self, fields, numbers, values, [])
+
+    monkeypatch.setattr(columns.FloatChanges, "__init__", init)
+
+
 def true_is_one(monkeypatch: pytest.MonkeyPatch) -> None:
     right = shapes.Union._take  # noqa: SLF001 - where the bug is planted
 
@@ -129,6 +138,7 @@ def follow_many(seeds: int, plan: SharedPlan) -> None:
         equal_places_cut_twice,
         keys_that_go_are_forgotten,
         keys_are_counted_as_they_came,
+        who_moved_otherwise_is_forgotten,
         true_is_one,
         the_list_itself_is_the_shadow,
         the_last_block_is_not_compared,

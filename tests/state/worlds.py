@@ -27,6 +27,7 @@ class Card(msgspec.Struct):
     weight: float = 0.0
     is_open: bool = False
     note: str | None = None
+    f32: F32 = 0.0
     secret_mark: Hidden[int] = 0
 
 
@@ -144,6 +145,7 @@ FIELDS: dict[type, dict[str, Make]] = {
         "weight": real,
         "is_open": truth,
         "note": one_of(word, constant(None)),
+        "f32": small_real,
         "secret_mark": number,
     },
     Sword: {"damage": number, "runes": list_of(word), "secret_curse": word},
@@ -319,6 +321,15 @@ class Editor:
             if isinstance(each, Card) and self.random.random() < 0.9:
                 each.rank += 1
 
+    def drift(self, value: dict[Any, Any], _: dict[Any, Any]) -> None:
+        """Many values move, and some of them change in another way."""
+        chance = self.random.choice([0.8, 0.95, 1.0])
+        for each in value.values():
+            if isinstance(each, Card):
+                each.weight += 0.5 if self.random.random() < chance else 0.0
+                each.f32 += 0.3 if self.random.random() < chance else 0.0
+                each.rank += self.random.random() > chance
+
     def rename(self, value: dict[Any, Any], fresh: dict[Any, Any]) -> None:
         if value and fresh:
             key = next(iter(fresh))
@@ -357,6 +368,8 @@ _DICT_EDITS: list[Callable[[Editor, dict[Any, Any], dict[Any, Any]], None]] = [
     Editor.replace_all,
     Editor.deal,
     Editor.deal,
+    Editor.drift,
+    Editor.drift,
 ]
 
 

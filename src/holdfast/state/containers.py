@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from holdfast.state.columns import FloatChanges, FloatField, float_changes
 from holdfast.state.errors import Unshareable, a
 from holdfast.state.parts import Parts
 from holdfast.state.shapes import REPLACED, Float32, Scalar, Shape, finite, float32
@@ -32,7 +33,7 @@ def node_of(
     into: list[Any] | None = None,
     gone: list[Any] | None = None,
     splice: list[Any] | None = None,
-    nth: list[Any] | None = None,
+    nth: list[Any] | FloatChanges | None = None,
 ) -> list[Any] | None:
     """A node without its empty ends; None if nothing is in it."""
     if nth:
@@ -73,6 +74,9 @@ class StructShape(Shape):
         self._wired = [(index, shape) for index, shape in self._scalars if not shape.is_plain]
         wires = {index: shape.wire for index, shape in self._wired}
         self._wires = [wires.get(index) for index in self._range]
+        self.floats = [_float_field(name, shape) for name, shape in zip(self.names, self.shapes, strict=True)]
+        """Of each field that is a float."""
+        self.is_flat = not self._deep
         self._make = _image_type(self.kind.__name__, self.names, tag)
         self._read = read
         if self._deep:
@@ -173,6 +177,12 @@ class StructShape(Shape):
                 raise error.under(name) from None
 
 
+def _float_field(name: str, shape: Shape) -> FloatField | None:
+    if not isinstance(shape, Scalar) or shape.wire not in (finite, float32):
+        return None
+    return FloatField(name, "f" if shape.wire is float32 else "d")
+
+
 def reader(kind: type, attributes: Sequence[str]) -> Callable[[Any], Any]:
     """What reads these fields of a Struct as a row."""
     if tuple(attributes) == kind.__struct_fields__:  # type: ignore[attr-defined]
@@ -232,6 +242,8 @@ class DictShape(Shape):
     ) -> None:
         self._item = item
         self._is_counted = key is None
+        # Those that clients see as floats: many are compared at once.
+        self._flat = item if isinstance(item, StructShape) else None
         # How a key is written in a node, and in an image, if not as it is.
         self._key = key
         self._text = text
@@ -266,9 +278,13 @@ class DictShape(Shape):
         sets: list[Any] = []
         into: list[Any] = []
         indexes: list[int] = []
+        differ = list(compress(range(len(rows)), map(ne, old_rows, rows)))
+        is_many = self._is_counted and len(differ) >= max(_COUNTED_MIN, int(len(keys) * _COUNTED_SHARE))
+        if is_many and (changes := self._float_changes(old_keys, old_rows, keys, rows, differ)) is not None:
+            return node_of([], nth=changes)
         key = None
         try:
-            for index in compress(range(len(rows)), map(ne, old_rows, rows)):
+            for index in differ:
                 key, row = keys[index], rows[index]
                 node = item_change(old_rows[index], row)
                 if node is REPLACED:
@@ -278,9 +294,28 @@ class DictShape(Shape):
                     indexes.append(index)
         except Unshareable as error:
             raise error.under(key) from None
-        if self._is_counted and len(into) >= 2 * max(_COUNTED_MIN, int(len(keys) * _COUNTED_SHARE)):
+        if is_many and len(into) >= 2 * max(_COUNTED_MIN, int(len(keys) * _COUNTED_SHARE)):
             return self._counted(old_keys, keys, sets, into, indexes)
         return node_of(sets, into)
+
+    def _float_changes(
+        self, old_keys: Keys, old_rows: Sequence[Any], keys: Keys, rows: Sequence[Any], differ: list[int]
+    ) -> FloatChanges | None:
+        """What has changed in these rows, if those are mostly floats."""
+        flat = self._flat
+        if flat is None or not flat.is_flat or not any(flat.floats):
+            return None
+        numbers: Sequence[int] = keys.numbers(old_keys)
+        if not numbers:
+            return None
+        if len(differ) < len(rows):
+            pick = itemgetter(*differ)
+            numbers, old_rows, rows = pick(numbers), pick(old_rows), pick(rows)
+        try:
+            return float_changes(flat.floats, flat.change, numbers, old_rows, rows)
+        except Unshareable:
+            # It is found again, with its key.
+            return None
 
     def _counted(
         self, old_keys: Keys, keys: Keys, sets: list[Any], into: list[Any], indexes: list[int]

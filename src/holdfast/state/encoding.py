@@ -6,6 +6,7 @@ from typing import Any
 
 import msgspec
 
+from holdfast.state.columns import FloatChanges
 from holdfast.state.errors import Unshareable
 from holdfast.state.nodes import pairs, parts_of_node
 from holdfast.state.shapes import Float32
@@ -14,12 +15,16 @@ from holdfast.state.shapes import Float32
 def _hook_msgpack(value: Any) -> Any:
     if type(value) is Float32:
         return msgspec.Raw(value.packed())
+    if type(value) is FloatChanges:
+        return msgspec.Raw(value.packed(_MSGPACK))
     raise TypeError(f"a {type(value).__name__} cannot be encoded")
 
 
 def _hook_json(value: Any) -> Any:
     if type(value) is Float32:
         return value.rounded()
+    if type(value) is FloatChanges:
+        return value.plain()
     raise TypeError(f"a {type(value).__name__} cannot be encoded")
 
 

@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from itertools import chain
 from typing import Any, NamedTuple
 
+from holdfast.state.columns import FloatChanges
 from holdfast.state.errors import NotANode, OutOfSync
 
 DEPTH_MAX = 32
@@ -76,6 +77,8 @@ def parts_of_node(node: Any, depth: int) -> tuple[list[Any], list[Any], list[Any
     """The five parts of a node, checked as far as they are lists."""
     if depth > DEPTH_MAX:
         raise NotANode(f"nested more than {DEPTH_MAX} levels deep")
+    if type(node) is list and len(node) == _PARTS_MAX and type(node[-1]) is FloatChanges:
+        node = [*node[:-1], node[-1].plain()]
     if type(node) is not list or not 1 <= len(node) <= _PARTS_MAX or any(type(part) is not list for part in node):
         raise NotANode("a node is an array of one to five arrays")
     sets, into, gone, splice, nth = node + [[] for _ in range(_PARTS_MAX - len(node))]

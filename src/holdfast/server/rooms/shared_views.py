@@ -41,6 +41,8 @@ from holdfast.state import (
 _BOTH = 2
 # From here on a change is compared with the whole view, which may be smaller: most of a large dict has gone.
 _LARGE_CHANGE_BYTES = 2048
+# Not if it is this many times smaller than the last whole view: to encode that would take longer than all the rest.
+_SURELY_SMALLER = 4
 # A field of the state around a node of its own.
 _AROUND_BYTES = 300
 # A node with no change: what is made for one client has changed, and nothing else.
@@ -103,6 +105,8 @@ class SharedViews:
         # Of views for many, encoded once until the next look.
         self._changes: dict[tuple[NotedView, NotedView, Codec], bytes | None] = {}
         self._wholes: dict[tuple[NotedView, Codec], list[bytes]] = {}
+        # The size of a whole view when it was last encoded for its size.
+        self._whole_bytes = 0
         self._areas: dict[Codec, list[AreaEncoder]] = {}
         self._common: Seen | None = None
         # The messages for those who see what everybody does, by what they have.
@@ -131,7 +135,10 @@ class SharedViews:
         if before is not None:
             change = plan.common.diff(before.shadow, view.shadow)
             if change is None and _are_same(before.worlds, view.worlds):
-                self._forget()
+                # What everybody sees is encoded; what is made for some may have changed.
+                self._changes.clear()
+                self._wholes.clear()
+                self._areas.clear()
                 return
             view.number = before.number + 1
         self.now = view
@@ -238,8 +245,7 @@ class SharedViews:
             if not nodes:
                 return []
             size = sum(map(len, nodes))
-            is_small = size < _LARGE_CHANGE_BYTES or size <= self._size(new, codec)
-            if size <= self._node_bytes_max and is_small:
+            if size <= self._node_bytes_max and self._is_small(size, new, codec):
                 return [codec.encode([0, *map(Raw, nodes)])]
         wholes = self._whole(new, codec)
         flags = [MORE_FOLLOWS] * (len(wholes) - 1) + [0]
@@ -307,14 +313,21 @@ class SharedViews:
             return [nodes]
         return [[node] for node in nodes]
 
-    def _size(self, seen: Seen, codec: Codec) -> int:
-        return sum(len(node) for nodes in self._whole(seen, codec) for node in nodes)
+    def _is_small(self, size: int, seen: Seen, codec: Codec) -> bool:
+        """Whether a change of this size is smaller than the whole view."""
+        if size < _LARGE_CHANGE_BYTES or size * _SURELY_SMALLER <= self._whole_bytes:
+            return True
+        self._whole_bytes = sum(len(node) for nodes in self._whole(seen, codec) for node in nodes)
+        return size <= self._whole_bytes
 
     def _whole_of(self, plan: SharedPlan, view: NotedView, codec: Codec) -> list[bytes]:
         nodes = self._wholes.get((view, codec))
         if nodes is None:
             encode = _DIALECTS[codec].encode
-            nodes = list(map(encode, split_whole(plan.whole(view.shadow), self._node_bytes_max, encode)))
+            whole = plan.whole(view.shadow)
+            nodes = [encode(whole)]
+            if len(nodes[0]) > self._node_bytes_max:
+                nodes = list(map(encode, split_whole(whole, self._node_bytes_max, encode)))
             if view.is_for_many:
                 self._wholes[view, codec] = nodes
         return nodes

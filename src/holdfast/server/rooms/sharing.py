@@ -38,12 +38,13 @@ def _without_secrets(error: Unshareable) -> Unshareable:
 class StateFollower:
     """One client that follows the state."""
 
-    __slots__ = ("_seat", "_sharing", "buffer", "is_behind", "is_parting", "outlet", "seen", "session")
+    __slots__ = ("_channel", "_seat", "_sharing", "buffer", "is_behind", "is_parting", "outlet", "seen", "session")
 
     def __init__(self, sharing: "Sharing", buffer: ClientBuffer, session: Session) -> None:
         self._sharing = sharing
         self.buffer = buffer
         self.outlet = buffer.outlet
+        self._channel = buffer.outlet.channel
         self.session = session
         self._seat: Seat | None = None
         self.seen: Seen | None = None
@@ -69,16 +70,23 @@ class StateFollower:
 
         None once the room was told that the player has left, for it may have forgotten them.
         """
-        seat = self._seat = self.session.seat_on(self.outlet.channel) or self._seat
+        session = self.session
+        # Nearly always it is a seat. This is asked for every client and turn.
+        seat = session.seat if session.channel is self._channel else session.seat_on(self._channel)
+        seat = self._seat = seat or self._seat
         if seat is None or (seat.state is _FREED and seat.purpose == "seat" and self.buffer.is_ending):
             return None
         return seat
 
     def can_read(self, seat: Seat) -> bool:
         """Whether it is at its seat, or loses it with the present turn, and has read most of what was written to it."""
-        is_here = self.session.connection is not None and not seat.is_joining
-        has_seat = self.is_parting or seat.state is not _FREED
-        return is_here and has_seat and not self.outlet.channel.overflowed and not self.outlet.is_full
+        return (
+            self.session.connection is not None
+            and not seat.is_joining
+            and (seat.state is not _FREED or self.is_parting)
+            and not self._channel.overflowed
+            and not self.outlet.is_full
+        )
 
 
 class Sharing:
@@ -239,7 +247,8 @@ class Sharing:
             self._write(follower, seat)
 
     def _write(self, follower: StateFollower, seat: Seat) -> None:
-        view, session = self._views.now, follower.session
+        views, session = self._views, follower.session
+        view = views.now
         if view is None:
             return
         if follower.seen is None:
@@ -248,12 +257,14 @@ class Sharing:
             return
         follower.is_behind = False
         try:
-            seen = self._views.seen_from(seat, view)
-            messages = self._views.messages(follower.seen, seen, session.codec or MSGPACK)
+            seen = views.seen_from(seat, view)
+            if seen is follower.seen:
+                return
+            messages = views.messages(follower.seen, seen, session.codec or MSGPACK)
         except HookFailedBefore:
             return
         except Unshareable as error:
-            where = "view" if self._views.has_view and error.path[:1] == ("state",) else "its shared state"
+            where = "view" if views.has_view and error.path[:1] == ("state",) else "its shared state"
             self._failed(_without_secrets(error), where, seat.player_id)
             return
         except HookFailed as failure:
@@ -263,5 +274,6 @@ class Sharing:
             self._failed(error, "its shared state", seat.player_id)
             return
         follower.seen = seen
+        write = follower.outlet.write
         for message in messages:
-            follower.outlet.write(message)
+            write(message)
