@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import threading
 import time
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
@@ -293,6 +294,32 @@ async def test_a_heart_whose_bus_does_not_open_says_so() -> None:
         await heart.start()
 
     await heart.stop()
+
+
+async def test_a_heart_whose_start_is_given_up_does_not_beat() -> None:
+    network, opening = BusNetwork(), threading.Event()
+
+    class SlowBus(MemoryBus):
+        async def open(self) -> None:
+            await asyncio.to_thread(opening.wait, DEADLINE_S)
+            await super().open()
+
+    beats: list[int] = []
+
+    def beat(number: int, _: float) -> Beat:
+        beats.append(number)
+        return Beat(life="d", number=number)
+
+    heart = Heart(lambda: SlowBus(network), beat, QUICK)
+    starting = asyncio.create_task(heart.start())
+    await asyncio.sleep(0)
+
+    starting.cancel()
+    await asyncio.wait([starting])
+    opening.set()
+    await heart.stop()
+
+    assert (beats, network.linked) == ([], {})
 
 
 # Links that are lost: in memory, where they can be cut at an instant

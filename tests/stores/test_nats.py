@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import signal
 import socket
 import sys
@@ -12,11 +13,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import trustme
 
 from holdfast.core.limits import Limits
 from holdfast.stores import ABSENT, Full, Held, NatsStore, RevisionConflict, Unavailable, Unknown, Write
 from holdfast.stores.nats.address import parse_address
 from holdfast.stores.nats.link import NatsLink, NoAnswer
+from holdfast.stores.nats.messages import SavedMessage
+from holdfast.stores.nats.reading import NatsReader
 from holdfast.stores.nats.subjects import Subjects
 from tests.cases import every_case
 from tests.deadlines import DEADLINE_S
@@ -78,7 +82,8 @@ def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
         ("nats://127.0.0.1:4222", ["nats://127.0.0.1:4222"], "holdfast"),
         ("nats://a:1,nats://b:2/arena", ["nats://a:1", "nats://b:2"], "arena"),
         ("nats://a:1,b:2,c", ["nats://a:1", "nats://b:2", "nats://c"], "holdfast"),
-        ("tls://ada:secret@a:1/arena/?replicas=3", ["tls://ada:secret@a:1"], "arena"),
+        ("tls://ada:secret@a:1/arena/?replicas=3", ["tls://a:1"], "arena"),
+        ("nats://a:1,ada:secret@b:2", ["nats://a:1", "nats://b:2"], "holdfast"),
     ],
 )
 def test_an_address_names_servers_and_a_store(url: str, servers: list[str], name: str) -> None:
@@ -89,9 +94,41 @@ def test_an_address_names_servers_and_a_store(url: str, servers: list[str], name
 
 
 @every_case(
+    "login, user, password, token",
+    [
+        ("ada:secret", "ada", "secret", ""),
+        ("a%40da:s%2F%3F%23%2C%3A+=", "a@da", "s/?#,:+=", ""),
+        ("s%2Fecret", "", "", "s/ecret"),
+        ("ada:", "ada", "", ""),
+    ],
+)
+def test_a_login_is_for_all_servers_and_may_have_any_character(
+    login: str, user: str, password: str, token: str
+) -> None:
+    address = parse_address(f"nats://{login}@a,b/arena")
+
+    assert (address.user, address.password, address.token) == (user, password, token)
+    assert str(address) == "nats://a,b/arena"
+
+
+@every_case("password", ["s/ecret", "s,ecret", "s?ecret", "s#ecret", "s@ecret", "[secret", "12/secret", "s?a=ecret"])
+def test_a_password_that_has_to_be_written_otherwise_is_not_shown_in_the_error(password: str) -> None:
+    with pytest.raises(ValueError, match="as %2F") as caught:
+        parse_address(f"nats://ada:{password}@a:4222/arena")
+
+    assert "ecret" not in str(caught.value)
+
+
+@every_case(
     "url, says",
     [
         ("nats://", "nats://host:port"),
+        ("nats://a:port", "nats://host:port"),
+        ("nats://a:99999", "nats://host:port"),
+        ("nats://a,b:other@b", "the same user and password"),
+        (f"nats://a?ca={__file__}", "write tls://"),
+        (f"tls://a?key={__file__}", "add certificate="),
+        (f"nats://a?credentials={__file__}", "two logins"),
         ("nats://a,tls://b", "each server begins with nats://"),
         ("nats://a/one,nats://b/two", "the name of a store"),
         ("nats://a/one.two", "the name of a store"),
@@ -107,6 +144,19 @@ def test_an_address_that_cannot_be_right_is_refused_without_its_secrets(url: str
         parse_address(url.replace("//a", "//ada:secret@a", 1))
 
     assert "secret" not in str(caught.value)
+
+
+async def test_files_that_are_no_certificates_and_no_credentials_are_refused(tmp_path: Path) -> None:
+    junk = tmp_path / "junk.pem"
+    junk.write_text("no certificate\n")
+
+    for option, says in [
+        (f"?ca={junk}", "has no certificate in PEM form"),
+        (f"?certificate={junk}", "has no certificate and key"),
+        (f"?credentials={junk}", "nsc generate creds"),
+    ]:
+        with pytest.raises(ValueError, match=says):
+            await NatsStore(f"tls://127.0.0.1:1/arena{option}").open()
 
 
 @every_case("key", ["a", "a/b/c", "".join(map(chr, range(33, 127))).replace("/", ""), "*/>/.", "=2F", "a=/$"])
@@ -196,6 +246,16 @@ async def test_a_deleted_key_can_be_written_with_its_mark_and_when_the_mark_is_g
     revision = await store.put("k", b"2", ABSENT)
 
     assert [entry.revision for entry in await store.list("k")] == [revision]
+
+
+async def test_a_mark_that_nats_leaves_by_itself_is_no_value(store: NatsStore) -> None:
+    link = NatsLink(store.address, Limits())
+    await link.open()
+    await link.request(Subjects(store.address.name).of_key("k"), b"", {"Nats-Marker-Reason": "MaxAge"})
+    await link.close()
+
+    assert (await store.get("k"), await store.list("")) == (None, [])
+    assert await store.put("k", b"1", ABSENT)
 
 
 async def test_a_list_is_never_half_of_a_batch(store: NatsStore, url: str) -> None:
@@ -294,6 +354,39 @@ async def test_an_answer_that_does_not_come_leaves_the_outcome_unknown(store: Na
         await store.put("k", b"1", ABSENT)
 
     assert [entry.value for entry in await store.list("")] == [b"1"]
+
+
+async def test_a_read_that_is_older_than_what_was_written_is_no_conflict(
+    store: NatsStore, answers: Answers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = await store.put("k", b"1", ABSENT)
+    second = await store.put("k", b"2", first)
+
+    async def old(*_: object) -> SavedMessage:
+        return SavedMessage(first, b"1", {})
+
+    with monkeypatch.context() as patch:
+        patch.setattr(NatsReader, "last", old)
+        answers.made_up = [{"err_code": 10071}]
+        with pytest.raises(Unavailable, match="cut off"):
+            await store.put("k", b"3", second)
+        answers.made_up = [{"err_code": 10071}]
+        with pytest.raises(RevisionConflict):
+            await store.put("k", b"3", 2**40)  # no revision of this store
+
+    assert await store.put("k", b"3", second)
+
+
+async def test_a_write_that_takes_too_long_is_not_sent_again(url: str, answers: Answers) -> None:
+    store = NatsStore(url, limits=Limits(nats_answer_s=0.05))
+    await store.open()
+    answers.made_up = [{"err_code": 10164}] * 100
+
+    with pytest.raises(Unavailable, match="too long"):
+        await store.put("k", b"1", ABSENT)
+
+    assert len(answers.made_up) > 90
+    await store.close()
 
 
 async def test_what_was_written_before_a_refusal_makes_the_outcome_unknown(store: NatsStore, answers: Answers) -> None:
@@ -397,16 +490,104 @@ async def test_without_passwords_and_encryption_only_this_machine_is_fine(
     ]
 
 
-async def test_a_password_is_used_and_a_wrong_one_is_refused(server: NatsServer) -> None:
-    server.settings["more"] = 'authorization { user: "ada", password: "secret" }'
+async def test_the_link_is_encrypted_and_a_password_is_used_and_a_wrong_one_is_refused(
+    server: NatsServer, tmp_path: Path
+) -> None:
+    authority = trustme.CA()
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    authority.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(tmp_path / "server.pem")
+    server.settings["more"] = (
+        f'tls {{ cert_file: "{tmp_path}/server.pem", key_file: "{tmp_path}/server.pem" }}\n'
+        'authorization { user: "ada", password: "s/e@cret" }'
+    )
     server.start()
-    place = server.url.removeprefix("nats://")
+    place = f"127.0.0.1:{server.port}/arena?ca={tmp_path}/ca.pem"
 
-    await opened(f"nats://ada:secret@{place}")
-    with pytest.raises(Unavailable, match="Authorization") as caught:
-        await NatsStore(f"nats://ada:wrong@{place}", limits=Limits(nats_connect_s=0.5, nats_reconnect_s=0.01)).open()
+    await opened(f"tls://ada:s%2Fe%40cret@{place}")
+    wrong = NatsStore(f"tls://ada:wrong@{place}", limits=Limits(nats_connect_s=0.5, nats_reconnect_s=0.01))
+    with pytest.raises(Unavailable, match="check the user and the password") as caught:
+        await wrong.open()
 
     assert "wrong" not in str(caught.value)
+
+
+class Impostor:
+    """It takes connections as a NATS server does, or says nothing at all, and notes what it hears."""
+
+    def __init__(self, *, words: bytes = b"") -> None:
+        self._words = words
+        self.heard = b""
+        self._server: asyncio.Server | None = None
+
+    async def open(self) -> int:
+        self._server = await asyncio.start_server(self._accepted, "127.0.0.1", 0)
+        port: int = self._server.sockets[0].getsockname()[1]
+        return port
+
+    async def _accepted(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(self._words)
+        self.heard += await reader.read()
+        writer.close()
+
+    async def close(self) -> None:
+        assert self._server is not None
+        self._server.close()
+        await self._server.wait_closed()
+
+
+async def test_a_server_that_does_not_encrypt_is_told_no_password_if_the_address_says_tls() -> None:
+    impostor = Impostor(words=b'INFO {"server_id": "x", "version": "2.15.1", "max_payload": 1048576}\r\n')
+    port = await impostor.open()
+
+    with pytest.raises(Unavailable, match="does not encrypt: add `tls"):
+        await NatsStore(f"tls://ada:secret@127.0.0.1:{port}", limits=Limits(nats_connect_s=0.3)).open()
+
+    await impostor.close()
+    assert impostor.heard == b""
+
+
+async def test_servers_that_take_connections_and_say_nothing_do_not_hide_the_one_that_works(name: str) -> None:
+    silent = [Impostor() for _ in range(4)]
+    places = [f"127.0.0.1:{await each.open()}" for each in silent]
+    store = NatsStore(
+        f"nats://{','.join(places)},127.0.0.1:{shared_server().port}/{name}", limits=Limits(nats_connect_s=0.1)
+    )
+
+    await store.open()
+
+    await store.close()
+    for each in silent:
+        await each.close()
+
+
+async def test_a_permission_that_is_missing_is_named_at_once(server: NatsServer) -> None:
+    everything = ["hf.a.>", "$JS.API.>"]
+    cases = [
+        (["hf.a.>"], ["hf.a.>"], "publish to $JS.API.INFO"),
+        (["hf.a.>", "$JS.API.INFO", "$JS.API.STREAM.INFO.*"], ["hf.a.>"], "publish to $JS.API.STREAM.CREATE.hf-a"),
+        (["hf.a.holder", "hf.a.inbox.>", "$JS.API.>"], ["hf.a.>"], "publish to hf.a.key.trial"),
+        (everything, ["elsewhere"], "subscribe to hf.a.inbox."),
+        (everything, ["hf.a.inbox.>"], "subscribe to hf.a.alive."),
+    ]
+    users = [
+        f'{{ user: "u{number}", password: "p", permissions {{ publish: {json.dumps(publish)}, subscribe:'
+        f" {json.dumps(subscribe)} }} }}"
+        for number, (publish, subscribe, _) in enumerate(cases)
+    ]
+    server.settings["more"] = f"authorization {{ users: [{', '.join(users)}] }}"
+    server.start()
+
+    for number, (_, _, says) in enumerate(cases):
+        with pytest.raises(Unavailable, match=re.escape(says)):
+            await opened(f"nats://u{number}:p@127.0.0.1:{server.port}/a")
+
+
+async def test_a_server_that_takes_only_small_messages_is_refused(server: NatsServer) -> None:
+    server.settings["payload"] = 4096
+    server.start()
+
+    with pytest.raises(ValueError, match=r"above 4096 bytes: add `max_payload: 1MB`"):
+        await opened(server.url)
 
 
 async def test_the_configuration_that_is_shipped_lets_a_store_do_what_it_needs_and_no_other(tmp_path: Path) -> None:
@@ -429,9 +610,8 @@ async def test_the_configuration_that_is_shipped_lets_a_store_do_what_it_needs_a
             await opened(f"{place}/arena")
         await store.close()
 
-        other = NatsStore(f"{place}/other", limits=Limits(nats_answer_s=0.2))
-        with pytest.raises(Unknown):
-            await other.open()
+        with pytest.raises(Unavailable, match=r"may not subscribe to hf\.other\.inbox"):
+            await NatsStore(f"{place}/other").open()
     finally:
         server.kill()
 
@@ -439,10 +619,16 @@ async def test_the_configuration_that_is_shipped_lets_a_store_do_what_it_needs_a
 async def test_a_stream_that_is_no_store_is_left_alone(store: NatsStore, url: str) -> None:
     subjects = Subjects(store.address.name)
     info = await ask(store, f"STREAM.INFO.{subjects.stream}")
-    await ask(store, f"STREAM.UPDATE.{subjects.stream}", **info["config"] | {"discard": "old", "max_age": 10**12})
-
-    with pytest.raises(ValueError, match=r"discard, max_age.*another name"):
-        await opened(url)
+    for change, says in [
+        ({"discard": "old", "max_age": 10**12}, "discard, max_age"),
+        ({"max_msg_size": 1000, "max_msgs": 100}, "max_msgs, max_msg_size"),
+        ({"no_ack": True}, "no_ack"),
+        ({"subject_transform": {"src": "hf.>", "dest": "elsewhere.>"}}, "subject_transform"),
+        ({"retention": "interest"}, "retention"),
+    ]:
+        await ask(store, f"STREAM.UPDATE.{subjects.stream}", **info["config"] | change)
+        with pytest.raises(ValueError, match=f"because of its {says}: .*another name"):
+            await opened(url)
 
 
 async def test_a_tool_makes_no_store(url: str) -> None:

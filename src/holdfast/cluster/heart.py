@@ -54,6 +54,8 @@ class Heart:
         self._stopping: asyncio.Event | None = None
         self._is_opened: asyncio.Future[None] | None = None
         self._life = ""
+        self._says_bye = True
+        self._is_abandoned = False
         self._thread: threading.Thread | None = None
 
     async def start(self) -> None:
@@ -67,20 +69,24 @@ class Heart:
         try:
             await self._is_opened
         except BaseException:
+            # Nobody would stop it.
+            self._is_abandoned = True
             self._stop_pulse()
+            self._end()
             raise
 
     async def stop(self, *, bye: bool = True) -> None:
         """Say bye, if this life ends in order, and fall silent."""
         self._stop_pulse()
-        loop, stopping, thread = self._loop, self._stopping, self._thread
-        if loop is None or stopping is None or thread is None:
-            return
-        if not bye:
-            self._life = ""
-        with suppress(RuntimeError):  # it has ended already
-            loop.call_soon_threadsafe(stopping.set)
-        await asyncio.to_thread(thread.join, self._limits.silent_s)
+        self._says_bye = bye
+        self._end()
+        if self._thread is not None:
+            await asyncio.to_thread(self._thread.join, self._limits.silent_s)
+
+    def _end(self) -> None:
+        if self._loop is not None and self._stopping is not None:
+            with suppress(RuntimeError):  # it has ended already
+                self._loop.call_soon_threadsafe(self._stopping.set)
 
     @property
     def loop_age_s(self) -> float:
@@ -98,12 +104,15 @@ class Heart:
             self._pulse.cancel()
 
     async def _run(self) -> None:
-        self._loop, self._stopping = asyncio.get_running_loop(), asyncio.Event()
+        self._stopping, self._loop = asyncio.Event(), asyncio.get_running_loop()
         bus = self._make_bus()
         try:
             await bus.open()
         except Exception as failed:  # noqa: BLE001 - raised where it was started
             self._opened(failed)
+            return
+        if self._is_abandoned:
+            await bus.close()
             return
         self._opened(None)
         task = asyncio.create_task(beating(bus, self._made, self._limits, lambda: self.loop_age_s))
@@ -111,7 +120,7 @@ class Heart:
         if task.done() and not task.cancelled() and (error := task.exception()) is not None:
             log.error("this node beats no more: others will take its rooms", error=repr(error))
         task.cancel()
-        if self._life:
+        if self._life and self._says_bye:
             await say_bye(bus, self._life)
         await bus.close()
 

@@ -374,3 +374,40 @@ async def test_a_commit_that_is_carried_out_while_it_is_read_back_is_nobody_else
         assert not store.is_late
         assert bench.server.counters.rooms_fenced == 0
         assert bob.kinds == []
+
+
+class CutOffStore(FaultyStore):
+    """A commit is refused, and what is read back is older than what this server has written."""
+
+    old_reads = 0
+
+    async def commit(self, batches: Sequence[Batch]) -> Sequence[Outcome]:
+        if self.old_reads and any(write.revision > 1 for batch in batches for write in batch):
+            raise Unknown("no answer")
+        return await super().commit(batches)
+
+    async def get(self, key: str) -> Entry | None:
+        entry = await super().get(key)
+        if entry is None or not self.old_reads:
+            return entry
+        self.old_reads -= 1
+        return Entry(key, b"of a server that is cut off", 1)
+
+
+@in_virtual_time
+async def test_an_answer_that_is_older_than_what_was_saved_does_not_mean_that_another_server_has_the_room() -> None:
+    store = CutOffStore(MemoryData())
+    async with Bench(table()) as bench:
+        bench.crash()
+        await bench.start(store)
+        ada = await bench.sit("ada")
+        await ada.send(Say("1"))
+        await ada.has_heard("ada:1")
+
+        store.old_reads = 5
+        await ada.send(Say("2"))
+        await ada.has_heard("ada:2")
+
+        assert store.old_reads == 0
+        assert bench.server.counters.rooms_fenced == 0
+        assert ada.texts == ["ada:1", "ada:2"]

@@ -390,6 +390,11 @@ class Committer:
                 return True
             if revisions == [write.revision for write in batch.writes]:
                 return False
+            if any(ABSENT < found < write.revision for found, write in zip(revisions, batch.writes, strict=True)):
+                # Revisions only grow: this was read from a server that is cut off from the others, and proves nothing.
+                self._refused(Unavailable("it has something older than it acknowledged"))
+                await asyncio.sleep(self._limits.store_retry_s)
+                continue
             if revisions == before:
                 self._fenced(batch, revisions)
                 return True

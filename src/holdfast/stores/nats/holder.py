@@ -18,7 +18,7 @@ import msgspec
 from holdfast.core.limits import NatsLimits
 from holdfast.logs import get_logger
 from holdfast.stores.nats.link import NatsLink, NoAnswer, NoResponder
-from holdfast.stores.nats.messages import EXPECTED, NatsMessage, PublishAck, SavedMessage
+from holdfast.stores.nats.messages import EXPECTED, TAKEN, NatsMessage, PublishAck, SavedMessage
 from holdfast.stores.nats.reading import NatsReader
 from holdfast.stores.nats.subjects import Subjects
 from holdfast.stores.port import Held, StoreError, Unavailable
@@ -109,6 +109,8 @@ class StoreHolder:
         )
         answer = await self._link.request(*message)
         ack = msgspec.json.decode(answer.data, type=PublishAck)
+        if ack.error is not None and ack.error.err_code not in TAKEN:
+            raise Unavailable(f"NATS does not save: {ack.error.description} ({ack.error.err_code})")
         return ack.error is None
 
     async def _is_alive(self, holder: HolderRecord) -> bool:

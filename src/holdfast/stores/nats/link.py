@@ -5,9 +5,11 @@ that wait, because no answer will come. What was sent may be carried out neverth
 """
 
 import asyncio
+import re
 import ssl
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import msgspec
@@ -15,6 +17,7 @@ import msgspec
 from holdfast.core.limits import NatsLimits
 from holdfast.logs import get_logger
 from holdfast.stores.nats.address import NatsAddress
+from holdfast.stores.nats.subjects import Subjects
 from holdfast.stores.port import Broken, Unavailable, Unknown
 
 if TYPE_CHECKING:
@@ -31,6 +34,10 @@ _PINGS_MAX = 2
 # A server that answers pings, but this many requests in a row not, has lost its cluster: another one may have it.
 _SILENT_MAX = 2
 _NO_RESPONDERS = "503"
+_VIOLATION = re.compile(r'permissions violation for (?P<what>publish|subscription)\b[^"]*"(?P<subject>[^"]+)"', re.I)
+# A link subscribes to a handful of subjects.
+_DEAF_MAX = 64
+_CREDENTIALS = ("NATS USER JWT", "USER NKEY SEED")
 _CANCEL_AGAIN_S = 0.05
 
 
@@ -55,6 +62,15 @@ class NoResponder(Unavailable):
     """Nobody listens for such requests: no JetStream, no such stream, or it is without a leader for now."""
 
 
+class NotPermitted(Unavailable):
+    """The user may not send this request, or may not hear its answer."""
+
+    def __init__(self, what: str, subject: str) -> None:
+        super().__init__(
+            f"this user of NATS may not {what} {subject}: add it to the user's permissions, as in deploy/nats/nats.conf"
+        )
+
+
 class NatsLink:
     """One connection, from `open` to `close`."""
 
@@ -64,7 +80,10 @@ class NatsLink:
         self._client: Client | None = None
         self._inbox = ""
         self._count = 0
-        self._waiting: dict[str, asyncio.Future[Msg]] = {}
+        self._waiting: dict[str, tuple[str, asyncio.Future[Msg]]] = {}
+        """The subject of each request that has no answer yet."""
+        self._deaf_to: list[str] = []
+        """What this user may not subscribe to, as far as it was tried, in lower case."""
         self._silent = 0
         self._last_error: Exception | None = None
         self._is_closing = False
@@ -74,24 +93,25 @@ class NatsLink:
 
     async def open(self) -> None:
         """Connect to one of the servers, or `Unavailable`."""
-        from nats.aio.client import Client  # noqa: PLC0415 - an optional dependency
-
         self.failure = asyncio.get_running_loop().create_future()
-        client = self._client = Client()
+        options = self._options()
+        client = self._client = _strict_client()
         try:
-            await self._connect(client)
+            await self._connect(client, options)
             self._inbox = client.new_inbox()
-            await self.subscribe(f"{self._inbox}.*", self._answered)
+            await self.listen(f"{self._inbox}.*", self._answered)
         except BaseException:
             await self.close()
             raise
 
-    async def _connect(self, client: "Client") -> None:
+    async def _connect(self, client: "Client", options: dict[str, Any]) -> None:
         from nats.errors import Error  # noqa: PLC0415 - an optional dependency
 
-        connecting = asyncio.create_task(client.connect(**self._options()))
+        connecting = asyncio.create_task(client.connect(**options))
         try:
-            await asyncio.wait([connecting], timeout=self._limits.nats_connect_s)
+            # Each of them may be the one that takes no connection and refuses none.
+            within_s = self._limits.nats_connect_s * len(self._address.servers)
+            await asyncio.wait([connecting], timeout=within_s)
             is_late = not connecting.done()
         finally:
             # Between two attempts the library takes a cancellation for that of a task of its own, and goes on.
@@ -100,7 +120,8 @@ class NatsLink:
                 await asyncio.wait([connecting], timeout=_CANCEL_AGAIN_S)
         if is_late:
             why = f" ({self._last_error})" if str(self._last_error or "") else ""
-            raise Unavailable(f"no NATS server lets this one in{why}; check that it runs, and its address")
+            check = "the user and the password" if self._is_refused else "that it runs, and its address"
+            raise Unavailable(f"no NATS server lets this one in{why}; check {check}")
         try:
             connecting.result()
         except (Error, OSError) as error:
@@ -111,6 +132,8 @@ class NatsLink:
         options: dict[str, Any] = {
             "servers": list(address.servers),
             "name": "holdfast",
+            # Not the one that all users share: a user who may listen there hears the answers to the others.
+            "inbox_prefix": Subjects(address.name).inboxes,
             "ping_interval": limits.nats_ping_s,
             "max_outstanding_pings": _PINGS_MAX,
             "max_reconnect_attempts": -1,
@@ -123,13 +146,16 @@ class NatsLink:
             "reconnected_cb": self._reconnected,
             "closed_cb": self._closed,
         }
+        # For every server: also for those of the cluster that the address does not name.
+        if address.user:
+            options |= {"user": address.user, "password": address.password}
+        if address.token:
+            options["token"] = address.token
         if address.credentials:
+            check_credentials(address.credentials)
             options["user_credentials"] = address.credentials
-        if address.is_encrypted or address.ca:
-            context = ssl.create_default_context(cafile=address.ca or None)
-            if address.certificate:
-                context.load_cert_chain(address.certificate, address.key or None)
-            options["tls"] = context
+        if address.is_encrypted:
+            options["tls"] = _tls(address)
         return options
 
     async def close(self) -> None:
@@ -178,7 +204,7 @@ class NatsLink:
         self._count += 1
         token = str(self._count)
         answer: asyncio.Future[Msg] = asyncio.get_running_loop().create_future()
-        self._waiting[token] = answer
+        self._waiting[token] = (subject, answer)
         try:
             async with asyncio.timeout(self._limits.nats_answer_s if within_s is None else within_s):
                 await client.publish(subject, payload, reply=f"{self._inbox}.{token}", headers=headers)
@@ -214,6 +240,8 @@ class NatsLink:
         await self.subscribe(subject, heard)
         # Not the library's `flush`: its ping overtakes what waits to be sent.
         await self.request(f"{self._inbox}.{self._count + 1}", b"")
+        if subject.lower() in self._deaf_to:
+            raise NotPermitted("subscribe to", subject)
 
     def new_inbox(self) -> str:
         return self._opened.new_inbox()
@@ -226,7 +254,7 @@ class NatsLink:
     # From the library
 
     async def _answered(self, message: "Msg") -> None:
-        answer = self._waiting.get(message.subject.rpartition(".")[2])
+        _, answer = self._waiting.get(message.subject.rpartition(".")[2], ("", None))
         if answer is not None and not answer.done():
             answer.set_result(message)
 
@@ -238,11 +266,28 @@ class NatsLink:
             await client.force_reconnect()
 
     async def _failed(self, error: Exception) -> None:
-        from nats.errors import AuthorizationError  # noqa: PLC0415 - an optional dependency
-
+        if (found := _VIOLATION.search(str(error))) is not None:
+            self._not_permitted(found["what"], found["subject"])
         # It says more than the end of the connection that follows it.
-        if not isinstance(self._last_error, AuthorizationError):
+        elif not self._is_refused:
             self._last_error = error
+
+    @property
+    def _is_refused(self) -> bool:
+        return "authorization" in repr(self._last_error).lower()
+
+    def _not_permitted(self, what: str, subject: str) -> None:
+        """The library has the server's words in lower case."""
+        is_deaf = what != "publish"
+        if is_deaf and len(self._deaf_to) < _DEAF_MAX:
+            self._deaf_to.append(subject)
+        for wanted, answer in self._waiting.values():
+            if answer.done():
+                continue
+            if is_deaf and subject == f"{self._inbox}.*".lower():
+                answer.set_exception(NotPermitted("subscribe to", f"{self._inbox.rpartition('.')[0]}.>"))
+            elif not is_deaf and subject == wanted.lower():
+                answer.set_exception(NotPermitted("publish to", wanted))
 
     async def _disconnected(self) -> None:
         if not self._is_closing and self._inbox:
@@ -261,7 +306,7 @@ class NatsLink:
             self.failure.set_result(Broken(f"NATS has sent this server away: {self._last_error}"))
 
     def _lose(self) -> None:
-        for answer in self._waiting.values():
+        for _, answer in self._waiting.values():
             if not answer.done():
                 answer.set_exception(NoAnswer("the link to NATS was lost"))
 
@@ -273,6 +318,52 @@ class NatsLink:
         if self._client is None:
             raise ValueError("the store is not open")
         return self._client
+
+
+def _strict_client() -> "Client":
+    """A client that is told to encrypt, and then sends nothing, no password either, to a server that does not."""
+    from nats.aio.client import Client  # noqa: PLC0415 - an optional dependency
+    from nats.errors import Error  # noqa: PLC0415 - an optional dependency
+
+    class StrictClient(Client):
+        def _connect_command(self) -> bytes:
+            # The library encrypts if the server wants it, whatever the address says. This is its first word to one.
+            if "tls" in self.options and not self._server_info.get("tls_required"):
+                raise Error("it does not encrypt: add `tls { cert_file: …, key_file: … }` to its configuration")
+            return super()._connect_command()
+
+    return StrictClient()
+
+
+def _tls(address: NatsAddress) -> ssl.SSLContext:
+    """Whom to trust, and what to show; `ValueError` for files that are none of it."""
+    try:
+        context = ssl.create_default_context(cafile=address.ca or None)
+    except OSError as error:
+        raise ValueError(f"{address}: {address.ca} has no certificate in PEM form: {error}") from None
+    if address.certificate:
+        try:
+            context.load_cert_chain(address.certificate, address.key or None)
+        except OSError as error:
+            raise ValueError(
+                f"{address}: {address.certificate} has no certificate and key that belong together: {error}; a key in"
+                " another file is named with key=FILE"
+            ) from None
+    return context
+
+
+def check_credentials(file: str) -> None:
+    """Whether a file has a user's credentials: the library reads on and on in one that has none."""
+    try:
+        import nkeys  # type: ignore[import-untyped]  # noqa: F401, PLC0415 - untyped, an optional dependency
+    except ImportError:
+        raise ValueError('credentials need nkeys: pip install "holdfast[cluster]"') from None
+    try:
+        text = Path(file).read_text(encoding="ascii", errors="replace")
+    except OSError as error:
+        raise ValueError(f"the credentials {file} cannot be read: {error.strerror}") from None
+    if not all(f"-----BEGIN {part}-----" in text for part in _CREDENTIALS):
+        raise ValueError(f"{file} has no credentials of a NATS user: make it with `nsc generate creds`")
 
 
 def check_library() -> None:

@@ -27,10 +27,16 @@ COMMIT = "Nats-Batch-Commit"
 PARTS = "Holdfast-Parts"
 AFTER = "Holdfast-After"
 """How many messages of the batch come after this one."""
+WRONG_REVISION = 10071
+# Another write of the key is being replicated: which of the two is written is not known yet.
+IN_FLIGHT = 10164
+TAKEN = frozenset({WRONG_REVISION, IN_FLIGHT})
+"""The errors of a condition that does not hold, or may not."""
 TOO_MANY = 10199
 """The error of a batch with more messages than the server takes."""
 _OPERATION = "KV-Operation"
 _DELETED = "DEL"
+_EXPIRED = "Nats-Marker-Reason"
 _TTL = "Nats-TTL"
 # Nobody needs the mark of a part: the condition is at the first one.
 _PART_DELETED_S = 1
@@ -66,7 +72,8 @@ class SavedMessage(NamedTuple):
 
     @property
     def is_mark(self) -> bool:
-        return _OPERATION in self.headers
+        # The second is NATS's own, in a stream that leaves marks when a message has had its time.
+        return _OPERATION in self.headers or _EXPIRED in self.headers
 
     @property
     def revision(self) -> int:

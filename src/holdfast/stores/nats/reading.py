@@ -152,7 +152,8 @@ class _Listing:
                 await asyncio.sleep(_LAG_S)
             raise Unavailable("more is written than can be read")
         finally:
-            await inbox.unsubscribe()
+            with suppress(Exception):  # the link is closed for good
+                await inbox.unsubscribe()
             with suppress(StoreError):  # NATS forgets it by itself
                 await self._link.publish(f"$JS.API.CONSUMER.DELETE.{stream}.{self._name}", b"")
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.core.limits import MIB, NatsLimits
+from holdfast.core.limits import KIB, MIB, NatsLimits
 from holdfast.logs import get_logger
 from holdfast.stores.nats.address import NatsAddress
 from holdfast.stores.nats.link import ApiAnswer, ApiError, NatsLink, NoResponder
@@ -28,6 +28,8 @@ _NAME_IN_USE = 10058
 _TOO_FEW_PEERS = frozenset({10005, 10074})
 _JETSTREAM_OFF = frozenset({10039, 10076})
 _WIDE = 3
+# A message has headers too, and a value that is larger is split.
+_PAYLOAD_MIN = 64 * KIB
 _BATCH_DEFAULT = 1000
 # No stream gets as far.
 _NEVER = 2**62
@@ -42,7 +44,12 @@ class _Config(msgspec.Struct):
 
     subjects: list[str] = []
     num_replicas: int = 1
+    retention: str = "limits"
+    max_msgs: int = -1
     max_msgs_per_subject: int = -1
+    max_msg_size: int = -1
+    no_ack: bool = False
+    subject_transform: object = None
     discard: str = "old"
     storage: str = "file"
     allow_atomic: bool = False
@@ -68,6 +75,11 @@ class _Jsz(msgspec.Struct):
 async def prepare(link: NatsLink, address: NatsAddress, limits: NatsLimits, *, is_server: bool, make: bool) -> None:
     """Check the NATS servers and the stream, which is made if it may be. A server also warns of what is doubtful."""
     _check_version(link)
+    if link.payload_bytes_max < _PAYLOAD_MIN:
+        raise ValueError(
+            f"{address}: this NATS server takes no message above {link.payload_bytes_max} bytes: add `max_payload: 1MB`"
+            " to its configuration"
+        )
     try:
         account = await link.ask("INFO", {}, ApiAnswer)
     except NoResponder:
@@ -78,7 +90,7 @@ async def prepare(link: NatsLink, address: NatsAddress, limits: NatsLimits, *, i
         raise Unavailable(f"JetStream is not ready: {account.error.description}")
     config = await _stream(link, address, make=make)
     if is_server:
-        await _check_saving(address, limits)
+        await _check_saving(address, limits, config)
         await _check_batches(link, Subjects(address.name))
         _warn_of_readers(link, address)
         _warn_of_replicas(link, address, config)
@@ -141,7 +153,14 @@ def _check_stream(config: _Config, subjects: Subjects) -> None:
         name
         for name, is_right in {
             "subjects": set(config.subjects) == set(subjects.saved),
+            # Anything else forgets values: those that nobody waits for, or that somebody has read.
+            "retention": config.retention == "limits",
+            # NATS counts a batch that replaces values as if it added them.
+            "max_msgs": config.max_msgs <= 0,
             "max_msgs_per_subject": config.max_msgs_per_subject == 1,
+            "max_msg_size": config.max_msg_size <= 0,
+            "no_ack": not config.no_ack,
+            "subject_transform": not config.subject_transform,
             "discard": config.discard == "new",
             "storage": config.storage == "file",
             "allow_atomic": config.allow_atomic,
@@ -159,13 +178,18 @@ def _check_stream(config: _Config, subjects: Subjects) -> None:
         )
 
 
-async def _check_saving(address: NatsAddress, limits: NatsLimits) -> None:
+async def _check_saving(address: NatsAddress, limits: NatsLimits, config: _Config) -> None:
     """Whether a message is on the disk when it is acknowledged."""
     if not address.monitors:
         log.warning(
             "it cannot be seen whether NATS saves what it acknowledges: by default it waits up to two minutes",
             fix=f"{_SYNC}; to have it checked here, add `http: 127.0.0.1:8222` and put ?monitor=http://127.0.0.1:8222"
             " behind the store's address",
+        )
+    if 0 < len(address.monitors) < config.num_replicas:
+        log.warning(
+            "not every NATS server that keeps this store can be asked whether it saves what it acknowledges",
+            fix="name the monitoring of each of them, with commas: ?monitor=http://nats-1:8222,http://nats-2:8222,…",
         )
     for monitor in address.monitors:
         try:

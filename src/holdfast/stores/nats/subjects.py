@@ -3,6 +3,8 @@
     hf.<name>.key.<a>.<b>        the value of the key "a/b", or its first part
     hf.<name>.part.<a>.<b>.<n>   the n-th further part of a value that is larger than a message
     hf.<name>.holder             the server that uses the store
+    hf.<name>.alive.<life>       where that server answers while it lives
+    hf.<name>.inbox.…            where answers come in
 
 The parts of a key are the parts of a subject; characters that a subject cannot have are written as "=" and two
 hexadecimal digits.
@@ -24,6 +26,7 @@ class Subjects:
         self._part = f"{root}.part."
         self.holder = f"{root}.holder"
         self._alive = f"{root}.alive."
+        self.inboxes = f"{root}.inbox"
         self.saved = [f"{self._key}>", f"{self._part}>", self.holder]
         """All that the stream keeps."""
 

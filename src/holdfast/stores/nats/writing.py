@@ -14,6 +14,7 @@ import msgspec
 from holdfast.core.limits import NatsLimits
 from holdfast.stores.nats.link import ApiError, NatsLink, NoAnswer
 from holdfast.stores.nats.messages import (
+    TAKEN,
     TOO_MANY,
     BatchIds,
     NatsMessage,
@@ -26,9 +27,6 @@ from holdfast.stores.nats.reading import NatsReader
 from holdfast.stores.nats.subjects import Subjects
 from holdfast.stores.port import ABSENT, Batch, Full, Outcome, RevisionConflict, Unavailable, Unknown
 
-_WRONG_REVISION = 10071
-# Another write of the key is being replicated: which of the two is written is not known yet.
-_IN_FLIGHT = 10164
 _FULL = frozenset({10023, 10028, 10047, 10077, 10122})
 # While another write is in flight.
 _PAUSES_S = (0.002, 0.005, 0.01, 0.02, 0.05, 0.1)
@@ -49,6 +47,8 @@ class NatsWriter:
         self._ids = BatchIds()
         self._parts: dict[str, int] = {}
         """The number of parts of the values that have several, as far as they were read or written here."""
+        self._newest = 0
+        """The highest revision that was written here."""
 
     def read(self, key: str, parts: int) -> None:
         """A value was read that has this many parts."""
@@ -58,9 +58,11 @@ class NatsWriter:
     async def write(self, batches: Sequence[Batch]) -> list[Outcome]:
         """Write the batches without a conflict."""
         outcomes: dict[int, Outcome] = {}
+        # Nothing is sent later: who has given up, and reads back, must not be overtaken by it.
+        deadline = asyncio.get_running_loop().time() + self._limits.nats_answer_s
         for portion in self._portions(batches):
             try:
-                await self._write(portion, outcomes)
+                await self._write(portion, outcomes, deadline)
             except Unavailable as error:
                 if any(isinstance(outcome, list) and outcome for outcome in outcomes.values()):
                     raise Unknown(f"some of it is written: {error}") from error
@@ -84,13 +86,17 @@ class NatsWriter:
             size += batch_size
         return portions
 
-    async def _write(self, portion: dict[int, Batch], outcomes: dict[int, Outcome]) -> None:
+    async def _write(self, portion: dict[int, Batch], outcomes: dict[int, Outcome], deadline: float) -> None:
         expected = {write.key: write.revision for batch in portion.values() for write in batch}
+        loop = asyncio.get_running_loop()
         for pause_s in (*_PAUSES_S, *[_PAUSES_S[-1]] * 5):
+            if loop.time() > deadline:
+                raise Unavailable("NATS takes too long")
             try:
                 outcomes |= await self._send(portion, expected)
             except _WriteRefused:
                 found = await self._reader.current(list(expected))
+                self._check_age(found, expected)
                 for number, batch in list(portion.items()):
                     conflict = _conflict_of(batch, found)
                     if conflict is not None:
@@ -105,6 +111,12 @@ class NatsWriter:
             else:
                 return
         raise Unavailable("another write of the same keys does not come to an end")
+
+    def _check_age(self, found: Mapping[str, SavedMessage | None], expected: Mapping[str, int]) -> None:
+        """A server that is cut off from the others still answers reads for a while: that is no conflict."""
+        for key, saved in found.items():
+            if saved is not None and saved.seq < expected[key] <= self._newest:
+                raise Unavailable(f"NATS has an older {key} than it acknowledged; is one of its servers cut off?")
 
     async def _send(self, portion: dict[int, Batch], expected: Mapping[str, int]) -> dict[int, Outcome]:
         messages: list[NatsMessage] = []
@@ -145,12 +157,13 @@ class NatsWriter:
             raise NoAnswer(f"NATS gave an answer that is none: {error}") from error
         if ack.error is not None:
             raise self._refusal(ack.error, len(messages))
+        self._newest = max(self._newest, ack.seq)
         return ack.seq
 
     def _refusal(self, error: ApiError, count: int) -> Exception:
         """What an error of NATS means; in each of these cases nothing was written."""
         code = error.err_code
-        if code in {_WRONG_REVISION, _IN_FLIGHT}:
+        if code in TAKEN:
             return _WriteRefused()
         if code == TOO_MANY:
             return Unavailable(
