@@ -249,7 +249,7 @@ class Sharing:
         follower.is_behind = False
         try:
             seen = self._views.seen_from(seat, view)
-            messages = self._views.messages(follower.seen, seen, session.codec or MSGPACK)
+            messages = self._views.messages(follower.seen, seen, (session.codec or MSGPACK).for_state)
         except HookFailedBefore:
             return
         except Unshareable as error:
