@@ -11,16 +11,20 @@ from typing import Any
 import msgspec
 from msgspec import Raw
 
+from holdfast.cli.proto_file import frames_file
 from holdfast.core.codec import JSON, MSGPACK, Codec
+from holdfast.core.protobuf import PROTOBUF
 from holdfast.core.reasons import CLOSE_CODES, advice
+from holdfast.schemas.frames import BlockFrame, Data, Frame, Latest, Notice, Reply, Request
 from holdfast.state import SharedPlan, apply, encode_json, encode_msgpack
 from holdfast.state.nodes import Changed
 from spec.channels import CHANNEL_SCRIPTS
-from spec.inputs import ACCEPTED, REFUSED, REFUSED_BYTES
+from spec.inputs import ACCEPTED, REFUSED, REFUSED_BYTES, REFUSED_PROTOBUF
 from spec.samples import FRAMES, PAYLOADS
 from spec.state import CHANGES, MIRRORS, NODES, REFUSED_NODES
 
 VECTORS = Path(__file__).parent / "vectors"
+PROTO = Path(__file__).parent / "holdfast.proto"
 
 _BACKOFF_FIRST_S, _BACKOFF_LONGEST_S, _BACKOFF_OUTAGE_S, _BACKOFF_STRETCH_MAX = 0.1, 1.0, 30.0, 15.0
 
@@ -35,6 +39,8 @@ def files() -> dict[str, str]:
         "channels.json": CHANNEL_SCRIPTS,
         "backoff.json": list(_backoff()),
         "closes.json": _closes(),
+        "protobuf/frames.json": [_protobuf_frame(*case) for case in FRAMES],
+        "protobuf/refused.json": [_refused_protobuf(*case) for case in REFUSED_PROTOBUF],
         "state/nodes.json": [*(_node(*case) for case in NODES), *(_change(*case) for case in CHANGES)],
         "state/refused.json": [_refused_node(*case) for case in REFUSED_NODES],
         "state/mirrors.json": MIRRORS,
@@ -62,6 +68,34 @@ def _encoded(codec: Codec, frame: list[Any], direction: str) -> bytes:
 def _frame(name: str, direction: str, frame: list[Any]) -> dict[str, Any]:
     text, octets = _encoded(JSON, frame, direction), _encoded(MSGPACK, frame, direction)
     return {"name": name, "direction": direction, "frame": frame, "json": text.decode(), "msgpack": octets.hex()}
+
+
+def _protobuf_frame(name: str, direction: str, frame: list[Any]) -> dict[str, Any]:
+    """A payload of one frame; what is the body of a message in it is a `Value` here."""
+    (read,) = (JSON.from_server if direction == "server" else JSON.from_client)(JSON.encode([frame]))
+    octets = PROTOBUF.encode(as_values(read))
+    return {"name": name, "direction": direction, "frame": frame, "hex": octets.hex()}
+
+
+def as_values(frame: Frame) -> Frame:
+    """The same frame, with its bodies as a `Value` each."""
+    if isinstance(frame, BlockFrame):
+        messages = [msgspec.structs.replace(each, body=_value(each.body)) for each in frame.messages]
+        return msgspec.structs.replace(frame, messages=messages)
+    bodies = {"body": frame.body} if isinstance(frame, Data | Latest | Notice) else {}
+    if isinstance(frame, Request):
+        bodies = {"arguments": frame.arguments}
+    if isinstance(frame, Reply) and frame.result is not None:
+        bodies = {"result": frame.result}
+    return msgspec.structs.replace(frame, **{name: _value(body) for name, body in bodies.items()})
+
+
+def _value(body: Any) -> Raw:
+    return Raw(PROTOBUF.encode_any(msgspec.json.decode(body) if isinstance(body, Raw) else body))
+
+
+def _refused_protobuf(name: str, direction: str, octets: bytes) -> dict[str, Any]:
+    return {"name": name, "direction": direction, "hex": octets.hex(), "error": "protocol"}
 
 
 def _payload(name: str, direction: str, frames: list[list[Any]]) -> dict[str, Any]:
@@ -164,6 +198,7 @@ def main() -> None:
     for name, text in files().items():
         (VECTORS / name).parent.mkdir(exist_ok=True)
         (VECTORS / name).write_text(text, "utf-8")
+    PROTO.write_text(frames_file(), "utf-8")
 
 
 if __name__ == "__main__":

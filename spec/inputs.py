@@ -226,3 +226,19 @@ REFUSED_BYTES: list[tuple[str, str, str, bytes]] = [
     ("a surrogate in UTF-8", "both", _MSGPACK, b"\x91\x92\xa3bye\xa3\xed\xa0\xbc"),
     ("JSON", "both", _MSGPACK, b'[["ack",1,0]]'),
 ]
+
+# A payload in protobuf: by hand, as bytes.
+REFUSED_PROTOBUF: list[tuple[str, str, bytes]] = [
+    ("a frame of no kind", "both", b"\x0a\x00"),
+    ("a frame of a kind that does not exist", "both", bytes.fromhex("0a037a0100")),
+    ("a payload that is cut", "both", bytes.fromhex("0a0642040801")),
+    ("a tag that does not end", "both", b"\xff" * 11),
+    ("a number above the largest", "both", bytes.fromhex("0a0c420a0801108080808080808010")),
+    ("a number below zero", "both", bytes.fromhex("0a0f420d080110ffffffffffffffffff01")),
+    ("a message without a name", "both", bytes.fromhex("0a082a06080110011800")),
+    ("a message with the number 0", "both", bytes.fromhex("0a092a0708011800220178")),
+    ("a name that is not UTF-8", "both", bytes.fromhex("0a0b2a090801100118002201ff")),
+    ("a name of 65 letters", "both", bytes.fromhex("0a4b2a490801100118002241") + b"n" * 65),
+    ("what only a server sends", "client", bytes.fromhex("0a044a020801")),
+    ("what only a client sends", "server", bytes.fromhex("0a0452020801")),
+]

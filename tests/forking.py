@@ -27,7 +27,7 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 _IMPORTED = (
-    *("holdfast.cli.main", "holdfast.cli.serve", "holdfast.cli.rooms", "holdfast.cli.typescript"),
+    *("holdfast.cli.main", "holdfast.cli.serve", "holdfast.cli.rooms", "holdfast.cli.types"),
     *("holdfast.sync", "holdfast.events", "holdfast.stores", "structlog", "uvloop", "holdfast.http.app"),
     *("holdfast.http.serving", "prometheus_client"),
 )

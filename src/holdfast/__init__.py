@@ -6,7 +6,7 @@ from holdfast.client.listeners import Drop
 from holdfast.client.room import ClientRoom, Unconfirmed
 from holdfast.client.saved import SessionFile, SessionStorage
 from holdfast.client.session import ClientSession, RoomList
-from holdfast.client.subscriptions import Placement, RoomsChanged, RoomWatch
+from holdfast.client.subscriptions import Placement, RoomWatch
 from holdfast.core.errors import (
     AlreadySeated,
     AlreadySpectating,
@@ -57,7 +57,7 @@ from holdfast.schemas.frames import Auth, Outcome
 from holdfast.schemas.placement import PlacementInfo
 from holdfast.schemas.player import ReservationInfo, WaitInfo
 from holdfast.schemas.requests import PlacedPlayer
-from holdfast.schemas.room import RoomInfo
+from holdfast.schemas.room import RoomInfo, RoomsChanged
 from holdfast.server.agents import Agent
 from holdfast.server.rooms.outbox import Effect
 from holdfast.server.run import run, tune_gc

@@ -17,9 +17,10 @@ from holdfast import (
     Server,
     WebSocket,
 )
-from holdfast.client.subscriptions import RoomsChanged, RoomWatch
+from holdfast.client.subscriptions import RoomWatch
 from holdfast.core.errors import Conflict, NotAllowed, WrongPassword
 from holdfast.core.messages import HostChanged, RoomUpdated
+from holdfast.schemas.room import RoomsChanged
 from tests.client.game import connect, soon, until_back
 from tests.client.hall import serve_halls
 

@@ -17,7 +17,7 @@ from tests.log_lines import line_of
 # Connecting
 
 
-@pytest.mark.parametrize("codec", ["holdfast.v1.msgpack", "holdfast.v1.json"])
+@pytest.mark.parametrize("codec", ["holdfast.v1.msgpack", "holdfast.v1.json", "holdfast.v1.protobuf"])
 @pytest.mark.parametrize("transport", ["websocket", "tcp"])
 async def test_a_message_goes_to_the_room_and_comes_back(server: Server, transport: str, codec: str) -> None:
     async with holdfast.connect(url_of(server, transport), messages=[Said], codec=codec) as session:

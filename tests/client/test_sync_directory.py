@@ -7,9 +7,9 @@ import pytest
 
 from holdfast import NotFound, RoomFull, SessionEnded
 from holdfast.client import sync
-from holdfast.client.subscriptions import RoomsChanged
 from holdfast.core.errors import Conflict, Expired, WrongPassword
 from holdfast.core.messages import HostChanged, RoomUpdated
+from holdfast.schemas.room import RoomsChanged
 from holdfast.sync import connect
 from tests.client.game import AtOnce
 from tests.client.hall import serve_halls

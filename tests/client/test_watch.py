@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 
 from holdfast import ClientSession, Outcome, SessionEnded
-from holdfast.client.subscriptions import RoomsChanged, RoomWatch
+from holdfast.client.subscriptions import RoomWatch
 from holdfast.core.errors import Expired, Invalid, Refused, Throttled
-from holdfast.schemas.room import RoomInfo
+from holdfast.schemas.room import RoomInfo, RoomsChanged
 from tests.client.desk import Desk, notice, page, room, until_back, visit
 from tests.client.fake_server import in_virtual_time
 from tests.client.script import TERMS

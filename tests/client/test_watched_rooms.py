@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import to_builtins
 
-from holdfast.client.subscriptions import RoomsChanged, WatchedRooms
+from holdfast.client.subscriptions import WatchedRooms
 from holdfast.core.errors import ProtocolError
 from holdfast.schemas.requests import Watch
-from holdfast.schemas.room import RoomInfo
+from holdfast.schemas.room import RoomInfo, RoomsChanged
 from tests.client.desk import page, room
 
 

@@ -5,7 +5,8 @@ import msgspec
 import pytest
 
 from holdfast import F32, Message
-from holdfast.core.codec import CODECS, DECODE_ERRORS, JSON, MSGPACK
+from holdfast.core.codec import DECODE_ERRORS, JSON, MSGPACK
+from holdfast.core.codecs import CODECS
 from holdfast.core.finite import has_floats
 from holdfast.core.handlers import Handler, bounded
 from tests.cases import every_case

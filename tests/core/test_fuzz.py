@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from msgspec import Meta, Raw
 
 from holdfast import Message, Player, PlayerData, Room, on
-from holdfast.core.codec import CODECS, DECODE_ERRORS, JSON, MSGPACK, Codec
+from holdfast.core.codec import DECODE_ERRORS, JSON, MSGPACK, Codec
+from holdfast.core.codecs import CODECS
 from holdfast.core.errors import ProtocolError
 from holdfast.core.room import room_handlers
 from holdfast.schemas.frames import Data, Frame
@@ -21,7 +22,8 @@ GOOD = {codec: [payload for _, spoken, _, payload in whole_payloads() if spoken 
 # Each seed is worth this many inputs: drawing them one by one would cost more than trying them.
 INPUTS = 50
 
-each_codec = pytest.mark.parametrize("codec", CODECS.values(), ids=lambda codec: codec.name.rpartition(".")[2])
+# That of protobuf has tests and vectors of its own: it has no plain values.
+each_codec = pytest.mark.parametrize("codec", [MSGPACK, JSON], ids=lambda codec: codec.name.rpartition(".")[2])
 seeds = st.integers(0, 2**32 - 1)
 # No deadline: how long an example takes says more of the machine than of the code.
 fuzzed = settings(max_examples=40)

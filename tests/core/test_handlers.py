@@ -5,7 +5,8 @@ from typing import Any, ClassVar, Optional
 
 import pytest
 
-from holdfast.core.codec import CODECS, Codec
+from holdfast.core.codec import Codec
+from holdfast.core.codecs import CODECS
 from holdfast.core.handlers import answers_of, handlers_of, on
 from holdfast.core.messages import Message, MessageRefused, SeatLeft
 from holdfast.core.room import Room, room_handlers

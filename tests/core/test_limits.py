@@ -4,7 +4,8 @@ from typing import get_args
 import pytest
 
 from holdfast.core.block import MESSAGE_OVERHEAD_BYTES
-from holdfast.core.codec import CODECS, MSGPACK, Codec
+from holdfast.core.codec import MSGPACK, Codec
+from holdfast.core.codecs import CODECS
 from holdfast.core.errors import ProtocolError
 from holdfast.core.limits import RENAMED, Limits, RoleLimits, most_generous
 from holdfast.schemas.frames import NAME_CHARS_MAX, POSITIONS_MAX, Hello, Position, Purpose, Resume

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from holdfast.core.codec import CODECS, Codec
+from holdfast.core.codec import JSON, MSGPACK, Codec
 from holdfast.core.messages import RESERVED, Message, MessageRefused, PlayerData, SeatLeft, Untyped, snake_case
 from tests.cases import every_case
 
@@ -83,7 +83,7 @@ def test_no_class_name_leads_into_the_reserved_names() -> None:
     assert not Untyped.wire_name.startswith(RESERVED)
 
 
-@pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)
+@pytest.mark.parametrize("codec", [MSGPACK, JSON], ids=lambda codec: codec.name)
 def test_the_wire_name_is_no_field_and_is_not_sent_in_the_body(codec: Codec) -> None:
     body = codec.encode(Move(1.0, 2.0))
 

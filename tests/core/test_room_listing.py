@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from holdfast.core.codec import CODECS
+from holdfast.core.codecs import CODECS
 from holdfast.core.errors import Invalid
 from holdfast.core.room_listing import (
     CODE_LENGTH,

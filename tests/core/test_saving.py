@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from holdfast.core.codec import CODECS, JSON, MSGPACK, Codec
+from holdfast.core.codec import JSON, MSGPACK, Codec
+from holdfast.core.codecs import CODECS
 from holdfast.core.limits import Limits
 from holdfast.core.records import Unreadable, channel_record, decode_session, encode, restored_session, session_record
 from holdfast.core.session import Session

@@ -7,7 +7,8 @@ from typing import Any
 
 import msgspec
 
-from holdfast.core.codec import CODECS, JSON, MSGPACK, Codec
+from holdfast.core.codec import JSON, MSGPACK, Codec
+from holdfast.core.codecs import CODECS
 from holdfast.schemas.frames import Frame
 from tests.cases import Test, every_case
 

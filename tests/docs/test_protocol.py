@@ -15,7 +15,8 @@ from holdfast.client.connector import SETTLED_S
 from holdfast.client.subscriptions import PlacementProgress, WaitlistPlace, WatchedRooms
 from holdfast.core.backoff import FIRST_S, LONG_OUTAGE_S, LONGEST_S, STRETCH_MAX
 from holdfast.core.block import MESSAGE_OVERHEAD_BYTES
-from holdfast.core.codec import CODECS, JSON
+from holdfast.core.codec import JSON
+from holdfast.core.codecs import CODECS
 from holdfast.core.errors import Refused
 from holdfast.core.messages import Announcement, HostChanged, MessageAnswered, MessageRefused, RoomUpdated, SeatLeft
 from holdfast.core.reasons import CLOSE_CODES, Advice, Reason, advice
@@ -85,6 +86,8 @@ def table(heading: str, number: int = 0) -> list[list[str]]:
 def type_text(kind: mi.Type) -> str:
     """A type in the words of the page."""
     match kind:
+        case mi.Metadata():
+            return type_text(kind.type)
         case mi.IntType():
             return integer_text(kind)
         case mi.FloatType(gt=above, le=most) if above is not None:

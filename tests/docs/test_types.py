@@ -2,15 +2,20 @@
 
 import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from holdfast.cli.loading import load
+from holdfast.cli.proto_file import game_file
+from holdfast.core.proto_types import ProtoTypes
 from holdfast.server.messages import FACTS_MAX
 from tests.cli.types.test_typescript import compiled, types_of
 
 ROOT = Path(__file__).parents[2]
 PAGE = (ROOT / "docs" / "guide" / "types.md").read_text("utf-8")
-(GAME,) = re.findall(r"^```python\n(.*?)^```", PAGE, flags=re.MULTILINE | re.DOTALL)
+GAME, PINNED = re.findall(r"^```python\n(.*?)^```", PAGE, flags=re.MULTILINE | re.DOTALL)
+(MOVE,) = re.findall(r"^```proto\n(.*?)^```", PAGE, flags=re.MULTILINE | re.DOTALL)
 MESSAGES, CLIENT = re.findall(r"^```ts\n(.*?)^```", PAGE, flags=re.MULTILINE | re.DOTALL)
 
 
@@ -54,3 +59,12 @@ def test_a_message_that_the_server_does_not_take_does_not_compile(complaints: di
 
 def test_the_number_in_the_text_is_that_of_the_code() -> None:
     assert f"more than {FACTS_MAX:,} of them" in " ".join(PAGE.split())
+
+
+def test_the_protobuf_that_is_shown_is_what_is_written(tmp_path: Path) -> None:
+    (tmp_path / "game.py").write_text(GAME, "utf-8")
+    pinned: dict[str, Any] = {}
+    exec(PINNED, pinned)  # noqa: S102 - the page's own example
+
+    assert MOVE in game_file(load(str(tmp_path / "game.py")).rooms, "game.py")
+    assert [field.number for field in ProtoTypes().of(pinned["Jumped"]).fields] == [1, 3]

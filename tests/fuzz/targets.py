@@ -16,7 +16,8 @@ from msgspec import Raw
 import holdfast
 from holdfast import Message, Player, PlayerData, Room, Server, on
 from holdfast.client.saved import SavedState
-from holdfast.core.codec import CODECS, DECODE_ERRORS, JSON, MSGPACK, Codec
+from holdfast.core.codec import DECODE_ERRORS, JSON, MSGPACK, Codec
+from holdfast.core.codecs import CODECS
 from holdfast.core.connection import Traffic
 from holdfast.core.errors import Invalid, ProtocolError
 from holdfast.core.limits import Limits

@@ -30,7 +30,7 @@ from holdfast import (
     SessionEnded,
     on,
 )
-from holdfast.core.codec import CODECS
+from holdfast.core.codecs import CODECS
 from holdfast.library.streams import Engine
 
 

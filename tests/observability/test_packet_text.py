@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec import Raw
 
 from holdfast import Limits
-from holdfast.core.codec import CODECS, JSON, MSGPACK, Codec
+from holdfast.core.codec import JSON, MSGPACK, Codec
 from holdfast.observability.packet_text import PacketReader, PacketText
 from holdfast.schemas.frames import (
     Ack,
@@ -34,7 +34,7 @@ from holdfast.schemas.frames import (
 from holdfast.schemas.room import RoomInfo
 
 SECRET = "Tr0ub4dor-and-3"
-BOTH = pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS)
+BOTH = pytest.mark.parametrize("codec", [MSGPACK, JSON], ids=lambda codec: codec.name)
 TERMS = Terms(1, 2, 3, 4, 5.0, 6.0, 7.0)
 
 

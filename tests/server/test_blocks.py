@@ -8,7 +8,8 @@ import pytest
 
 from holdfast import ClientRoom, Limits, Message, Player, PlayerData, Private, Refused, Room, on
 from holdfast.client import protocol as client_protocol
-from holdfast.core.codec import CODECS, JSON, MSGPACK
+from holdfast.core.codec import JSON, MSGPACK
+from holdfast.core.codecs import CODECS
 from holdfast.schemas.frames import BlockFrame, Data, FromServer, Welcome
 from holdfast.testing import FaultyStore, MemoryServer, Network, run
 from holdfast.transports.memory import MemoryTransport

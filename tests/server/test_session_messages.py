@@ -8,7 +8,8 @@ from msgspec import Raw
 
 import holdfast
 from holdfast import Announcement, Invalid, Limits, Message, NotFound, Resynced, Session, SessionEnded, Throttled, on
-from holdfast.core.codec import CODECS, Codec
+from holdfast.core.codec import Codec
+from holdfast.core.codecs import CODECS
 from holdfast.events import BroadcastSent, SessionResynced
 from holdfast.schemas.frames import Ack, Auth, Data, Hello, Latest, Position, Resume, SeatFrame, Welcome
 from tests.deadlines import DEADLINE_S

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from random import Random
 
-from holdfast.core.codec import CODECS
+from holdfast.core.codecs import CODECS
 from holdfast.schemas.frames import Ack, BlockFrame, Data, FromServer, Ping, SeatFrame, Welcome
 from holdfast.testing import Link, Network
 from holdfast.transports.memory import MemoryTransport

@@ -18,7 +18,7 @@ _COMMANDS = {
     "placements": "holdfast.cli.operate",
     "packets": "holdfast.cli.operate",
     "broadcast": "holdfast.cli.operate",
-    "types": "holdfast.cli.typescript",
+    "types": "holdfast.cli.types",
     "new": "holdfast.cli.new",
 }
 

@@ -6,15 +6,11 @@ import re
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import unified_diff
-from pathlib import Path
 from typing import Any, get_args, get_origin
 
-import click
 from msgspec import Struct
 from msgspec import inspect as mi
 
-from holdfast.cli.loading import load
 from holdfast.cli.shared_types import SHARED, Side, seen_fields, seen_types, shared_parts, side_of
 from holdfast.core.messages import Message
 from holdfast.core.room import Room
@@ -67,64 +63,6 @@ class Unmappable(Exception):
     """A type in a game's messages cannot be written in TypeScript; the text names it."""
 
 
-@click.command()
-@click.argument("game")
-# There is one language so far.
-@click.option(
-    "--lang", type=click.Choice(["ts"]), default="ts", show_default=True, expose_value=False, help="Language."
-)
-@click.option(
-    "--out",
-    type=click.Path(dir_okay=False, path_type=Path),
-    metavar="FILE",
-    help="Write to this file instead of printing.",
-)
-@click.option("--check", is_flag=True, help="Write nothing; fail and show the difference if FILE is not up to date.")
-def types(game: str, *, out: Path | None, check: bool) -> None:
-    """Write the types of a game's messages and of what its rooms share, for its clients.
-
-    GAME is a Python file (game.py) or module (games.arena). Each kind of room gets an interface with the messages that
-    clients send (those that its @on handlers take), the messages that it sends to them (its `sends`, or every message
-    of the project that no handler takes), the options that players join with (its `join_options`), and what it shares:
-    its `state`, what everybody sees of a `player`, and what a player sees of their own data (`mine`).
-
-    The interface has a version, which clients give when they create and join rooms. If the messages have changed since
-    then, the server rejects such a client and says what to do.
-    """
-    if check and out is None:
-        raise click.UsageError("--check needs a file to compare with: give --out FILE.")
-    try:
-        loaded = load(game)
-        rooms = loaded.rooms if loaded.server is None else loaded.server.room_types
-        text = typescript(rooms, Path(game).name)
-    except Unmappable as error:
-        raise click.ClickException(f"{game}: {error}.") from None
-    if out is None:
-        click.echo(text, nl=False)
-    elif check:
-        _check(out, text, game)
-    else:
-        try:
-            out.write_text(text, "utf-8")
-        except OSError as error:
-            raise click.ClickException(f"{out} cannot be written: {error.strerror}.") from None
-        click.echo(f"Wrote {out}.")
-
-
-def _check(file: Path, text: str, game: str) -> None:
-    try:
-        old = file.read_text("utf-8")
-    except FileNotFoundError:
-        old = ""
-    except (OSError, ValueError) as error:
-        raise click.ClickException(f"{file} cannot be read: {error}.") from None
-    if old == text:
-        return
-    diff = unified_diff(old.splitlines(True), text.splitlines(True), str(file), f"holdfast types {game}")
-    click.echo("".join(diff), nl=False)
-    raise click.ClickException(f"{file} is not up to date: run `holdfast types {game} --out {file}`.")
-
-
 @dataclass(frozen=True, slots=True)
 class _RoomTypes:
     """A kind of room and its messages."""
@@ -164,16 +102,16 @@ class _Writer:
         sent: dict[Direction, list[mi.Type]] = {"toServer": [], "toClient": []}
         for kind in kinds:
             for side, messages in kind.sides.items():
-                _check_wire_names(kind.room, messages)
-                self._messages |= {message: _info(message) for message in messages}
+                check_wire_names(kind.room, messages)
+                self._messages |= {message: info_of(message) for message in messages}
                 sent[side] += [self._messages[message] for message in messages]
             answers: dict[type[Struct], mi.Type] = {
-                message: _info(message) for answer in kind.messages.answers.values() for message in answer.types
+                message: info_of(message) for answer in kind.messages.answers.values() for message in answer.types
             }
             self._messages |= answers
             sent["toClient"] += answers.values()
             if kind.messages.options is not None:
-                self._messages[kind.messages.options] = _info(kind.messages.options)
+                self._messages[kind.messages.options] = info_of(kind.messages.options)
                 sent["toServer"].append(self._messages[kind.messages.options])
         up, self._to_client = named_types(sent["toServer"]), named_types(sent["toClient"])
         self._types = up | self._to_client
@@ -184,7 +122,7 @@ class _Writer:
         taken = {name for kind in kinds for name in (kind.interface, kind.constant)}
         if len(taken) < 2 * len(kinds):
             raise Unmappable("two kinds of rooms have classes of the same name: rename one of them")
-        self._names = _names_for(self._types, taken)
+        self._names = names_for(self._types, taken)
         for double in sorted({self._name(cls, "toServer") for cls in self._split} & set(self._names.values())):
             # TypeScript would merge two interfaces of the same name.
             raise Unmappable(f"two classes would be called {double}: rename one of them")
@@ -192,7 +130,7 @@ class _Writer:
 
     def _names_of_shared(self, taken: Collection[str]) -> dict[Any, str]:
         """A class that is in messages too may look different there: with optional fields, or another form of dates."""
-        plain = _names_for({cls for cls, _ in self._shared}, ())
+        plain = names_for({cls for cls, _ in self._shared}, ())
         names = {
             (cls, side): ("Own" if side == "own" else "Shared" if plain[cls] in taken else "") + plain[cls]
             for cls, side in self._shared
@@ -338,7 +276,8 @@ def _may_be_missing(kind: Record, field: mi.Field, side: Side) -> bool:
     return may_be_unset(kind, field)
 
 
-def _check_wire_names(room: type[Room[Any]], messages: Iterable[type[Message]]) -> None:
+def check_wire_names(room: type[Room[Any]], messages: Iterable[type[Message]]) -> None:
+    """Refuse two messages of one wire name."""
     wire_names: dict[str, type[Message]] = {}
     for message in messages:
         other = wire_names.setdefault(message.wire_name, message)
@@ -347,7 +286,8 @@ def _check_wire_names(room: type[Room[Any]], messages: Iterable[type[Message]]) 
             raise Unmappable(f"{room.__name__}: {where} are both called {message.wire_name!r}")
 
 
-def _info(message: type[Struct]) -> mi.Type:
+def info_of(message: type[Struct]) -> mi.Type:
+    """The type of a message; `Unmappable` names the field that has none."""
     try:
         return mi.type_info(message)
     except (TypeError, NameError) as error:
@@ -410,10 +350,10 @@ def _has_two_forms(kind: mi.Type) -> bool:
     return is_date or any(map(_has_two_forms, inner_types(kind)))
 
 
-def _names_for(types: Iterable[Any], taken: Collection[str]) -> dict[Any, str]:
+def names_for(types: Iterable[Any], taken: Collection[str]) -> dict[Any, str]:
     """A unique name for each type, as in Python where possible; names in `taken` are used otherwise."""
     names: dict[Any, str] = {}
-    for name, same in _grouped(types, _class_name).items():
+    for name, same in _grouped(types, class_name).items():
         if len(same) == 1 and name[:1].isupper() and name not in _TAKEN and name not in taken:
             names[same[0]] = name
             continue
@@ -428,15 +368,15 @@ def _names_for(types: Iterable[Any], taken: Collection[str]) -> dict[Any, str]:
     return names
 
 
-def _class_name(cls: Any) -> str:
+def class_name(cls: Any) -> str:
     """The name of a class; of a generic one with its arguments, as in `BoxInt`."""
     arguments = get_args(cls)
     own = getattr(get_origin(cls) or cls, "__name__", str(cls))
-    return own + "".join(_camel(_class_name(each)) for each in arguments)
+    return own + "".join(_camel(class_name(each)) for each in arguments)
 
 
 def _with_module(cls: Any) -> str:
-    return _camel(file_name(cls)) + _class_name(cls)
+    return _camel(file_name(cls)) + class_name(cls)
 
 
 def _camel(text: str) -> str:

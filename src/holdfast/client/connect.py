@@ -16,10 +16,12 @@ from holdfast.client.session import ClientSession
 from holdfast.client.shared import SharedTypes
 from holdfast.client.ways import Ways
 from holdfast.core.backoff import FIRST_S, LONGEST_S, Backoff
-from holdfast.core.codec import CODECS, MSGPACK, Codec
+from holdfast.core.codec import MSGPACK, Codec
+from holdfast.core.codecs import CODECS
 from holdfast.core.errors import Invalid
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Message
+from holdfast.core.protobuf import PROTOBUF
 from holdfast.core.removed import removed
 from holdfast.schemas.frames import Auth
 from holdfast.transports import enet, tcp, websocket
@@ -57,6 +59,8 @@ def _dialer(urls: Sequence[str], own: Dial | None, ssl: SSLContext | None) -> Di
 
 def _codec(name: str) -> Codec:
     if name not in CODECS:
+        if name == PROTOBUF.name:
+            raise Invalid(f"{name} needs the protobuf library: pip install 'holdfast[protobuf]'")
         raise Invalid(f"unknown codec {name!r}; use one of {', '.join(CODECS)}")
     return CODECS[name]
 
@@ -102,7 +106,7 @@ class connect:  # noqa: N801 - reads as a verb: `async with holdfast.connect(url
     - `saved`: where to keep the session, so that it outlives this process: a file's path, or a `SessionStorage` of your
       own. If there is one, go on with it; if that is gone, sign in with `auth`, or as the same guest as before.
       `Conflict` if another session uses the file, in this process or another.
-    - `codec`: "holdfast.v1.msgpack" or "holdfast.v1.json"; a saved session keeps its own.
+    - `codec`: "holdfast.v1.msgpack", "holdfast.v1.json" or "holdfast.v1.protobuf"; a saved session keeps its own.
     - `ssl`: for wss:// and tcps://, which certificates to believe; without it, those that this system believes.
     - `give_up_s`: for how long to try to come back before the session counts as over.
     - `retry_first_s`, `retry_longest_s`: each wait is random between 0 and a ceiling. The ceiling starts at

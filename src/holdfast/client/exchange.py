@@ -12,7 +12,9 @@ from holdfast.client.connector import Connector, DialOptions
 from holdfast.client.journal import SessionJournal
 from holdfast.client.listeners import Drop
 from holdfast.client.protocol import RESET, ClientProtocol, Event
+from holdfast.core.codec import DECODE_ERRORS
 from holdfast.core.errors import HoldfastError, NameNotAllowed, ProtocolError, Reset, SessionEnded, refusal
+from holdfast.core.protobuf import typed
 from holdfast.core.reasons import Reason
 from holdfast.logs import get_logger
 from holdfast.schemas.frames import Bye, Reply, RequestProblem
@@ -47,9 +49,10 @@ def arguments_of(request: Struct) -> dict[str, Any]:
 def read(content: Any, kind: type[T], what: str) -> T:
     """Plain data from the server as what it must be; `ProtocolError` if it is something else."""
     try:
-        return msgspec.convert(content, kind)
-    except msgspec.ValidationError as error:
+        read: T = typed(content, kind)
+    except DECODE_ERRORS as error:
         raise ProtocolError(f"the {what} is invalid: {error}") from None
+    return read
 
 
 def _error_of(problem: RequestProblem) -> HoldfastError:

@@ -4,7 +4,7 @@ It mirrors the server: the same frames, the same `Channel`. Everything that must
 lost connection changes nothing but `is_welcome`, and `save` is enough to go on in another process.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -171,7 +171,11 @@ class ClientProtocol:
     def request(self, operation: str, arguments: Any) -> int:
         """Ask for something; the answer comes as a `Reply` with this id, also after a resume."""
         # Encoded before the id is given out: one that cannot be encoded must not leave a gap.
-        request = Request(self._last_request + 1, operation, Raw(self._fitting(operation, arguments)))
+        request = Request(
+            self._last_request + 1,
+            operation,
+            Raw(self._sized(operation, lambda: self.codec.encode_request(operation, arguments))),
+        )
         self._last_request = request.id
         self._requests[request.id] = request
         if self.is_welcome:
@@ -257,8 +261,11 @@ class ClientProtocol:
         return self.codec.payloads(frames, bytes_max) if frames and self.is_welcome else []
 
     def _fitting(self, name: str, content: Any) -> bytes:
+        return self._sized(name, lambda: self.codec.encode(content))
+
+    def _sized(self, name: str, encode: Callable[[], bytes]) -> bytes:
         try:
-            encoded = self.codec.encode(content)
+            encoded = encode()
         except (TypeError, RecursionError) as error:
             raise TypeError(f"{name!r} cannot be sent: {error}") from None
         except (ValueError, OverflowError) as error:

@@ -74,6 +74,7 @@ class MessageTypes:
                 raise Invalid(f"two types of messages are called {kind.wire_name!r}: set `wire_name` on one of them")
             self._decoders[kind.wire_name] = codec.body_decoder(kind)
         self._any = codec.body_decoder(Any)
+        self._changes = codec.for_state.body_decoder(Any)
         self._ask = codec.body_decoder(tuple[str, Raw])
         self._answer = codec.body_decoder(RawAnswer)
 
@@ -104,7 +105,7 @@ class MessageTypes:
     def change(self, body: Raw) -> Any:
         """A change of the state, as plain data."""
         try:
-            return self._any.decode(body)
+            return self._changes.decode(body)
         except DECODE_ERRORS as error:
             raise ProtocolError(f"a change of the state cannot be read: {error}") from None
 

@@ -46,7 +46,7 @@ from holdfast.schemas.requests import (
     fields_of,
 )
 from holdfast.schemas.room import RoomInfo, RoomPage
-from holdfast.schemas.session import NameInfo
+from holdfast.schemas.session import NameInfo, Stopping
 from holdfast.transports.port import GOING_AWAY, NORMAL
 
 log = get_logger("holdfast.client")
@@ -67,12 +67,6 @@ class RoomList(list[RoomInfo]):
         super().__init__(page.rooms)
         self.cursor = page.cursor
         self.hint = page.hint
-
-
-class Stopping(Struct, frozen=True):
-    """The server stops within so many seconds."""
-
-    deadline_s: float
 
 
 class ClientSession:

@@ -20,7 +20,7 @@ from holdfast.schemas.frames import Notice
 from holdfast.schemas.placement import PlacementInfo
 from holdfast.schemas.player import WaitInfo
 from holdfast.schemas.requests import GetPlacement, StopPlacement, StopWaiting, Unwatch, Wait, Watch
-from holdfast.schemas.room import RoomInfo, RoomPage
+from holdfast.schemas.room import RoomInfo, RoomPage, RoomsChanged
 
 log = get_logger("holdfast.client")
 
@@ -249,13 +249,6 @@ class Placement:
 
 
 # A watch
-
-
-class RoomsChanged(Struct, frozen=True):
-    """What has changed since the last time: rooms that are new or other than they were, and the ids of those gone."""
-
-    changed: list[RoomInfo] = []
-    removed: list[str] = []
 
 
 class WatchedRooms(Subscription):

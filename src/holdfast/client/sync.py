@@ -23,14 +23,13 @@ from holdfast.client import subscriptions as awaited
 from holdfast.client.listeners import EVENTS, LISTENERS, Drop, Listenable, ListenerList
 from holdfast.client.room import M, Unconfirmed, several
 from holdfast.client.session import PAGE_MAX
-from holdfast.client.subscriptions import RoomsChanged
 from holdfast.core.errors import Expired, NotSeated, SessionEnded
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Message, SeatLeft
 from holdfast.logs import get_logger
 from holdfast.schemas.frames import Outcome
 from holdfast.schemas.placement import PlacementInfo
-from holdfast.schemas.room import RoomInfo
+from holdfast.schemas.room import RoomInfo, RoomsChanged
 
 log = get_logger("holdfast.client")
 

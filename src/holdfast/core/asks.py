@@ -4,7 +4,8 @@ from typing import Any
 
 from msgspec import Raw
 
-from holdfast.core.codec import CODECS, DECODE_ERRORS, Codec
+from holdfast.core.codec import DECODE_ERRORS, Codec
+from holdfast.core.codecs import CODECS
 from holdfast.core.errors import Invalid
 from holdfast.core.messages import ASK, Message, MessageAnswered
 from holdfast.schemas.frames import Data, Name

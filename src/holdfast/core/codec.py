@@ -1,4 +1,5 @@
 """Frames to bytes and back: the same structs as MessagePack (`holdfast.v1.msgpack`) or JSON (`holdfast.v1.json`).
+`core/protobuf.py` has a third codec.
 
 Decoding never raises anything but `ProtocolError`, whatever the bytes.
 """
@@ -9,7 +10,7 @@ from typing import Any, NoReturn, Protocol
 import msgspec
 
 from holdfast.core.errors import ProtocolError
-from holdfast.schemas.frames import Frame, FromClient, FromServer
+from holdfast.schemas.frames import Frame, FromClient, FromServer, Request
 
 # What msgspec raises for invalid bytes: RecursionError for input nested deeper than the interpreter allows, ValueError
 # for text that is not Unicode.
@@ -46,6 +47,7 @@ class Codec:
         self._decoding = decoding
         self._from_client: Callable[[bytes], list[FromClient]] = module.Decoder(list[FromClient]).decode
         self._from_server: Callable[[bytes], list[FromServer]] = module.Decoder(list[FromServer]).decode
+        self._plain_frames: Callable[[bytes], list[list[Any]]] = module.Decoder(list[list[Any]]).decode
 
     def body_decoder(self, kind: Any) -> BodyDecoder:
         """A decoder for bodies of one type; create it once and reuse it."""
@@ -63,6 +65,30 @@ class Codec:
             return self._from_server(payload)
         except DECODE_ERRORS as error:
             raise _not_frames(error) from None
+
+    def plain_frames(self, payload: bytes) -> list[list[Any]]:
+        """The frames of a payload as lists that begin with their name, unchecked; one of `DECODE_ERRORS` otherwise."""
+        return self._plain_frames(payload)
+
+    def encode_request(self, operation: str, arguments: Any) -> bytes:
+        """The arguments of a request, as a mapping."""
+        return self.encode(arguments)
+
+    has_opaque_bodies = False
+    """Whether a body cannot be read by someone who does not know its type."""
+
+    def plain_request(self, request: Request) -> Any:
+        """The arguments of a request, unchecked; one of `DECODE_ERRORS` otherwise."""
+        return self._module.decode(request.arguments)
+
+    def encode_any(self, value: Any) -> bytes:
+        """A value whose type the receiver does not know."""
+        return self.encode(value)
+
+    @property
+    def for_state(self) -> "Codec":
+        """The codec in which the changes of shared state travel."""
+        return self
 
     def payload(self, *frames: Frame) -> bytes:
         return self.encode(frames)
@@ -100,4 +126,3 @@ def _no_extension(code: int, _: memoryview) -> NoReturn:
 
 MSGPACK = Codec("holdfast.v1.msgpack", text=False, module=msgspec.msgpack, ext_hook=_no_extension)
 JSON = Codec("holdfast.v1.json", text=True, module=msgspec.json)
-CODECS = {codec.name: codec for codec in (MSGPACK, JSON)}

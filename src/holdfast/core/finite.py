@@ -12,8 +12,10 @@ from typing import Any
 import msgspec
 import msgspec.inspect as mi
 
-from holdfast.core.codec import BodyDecoder, Codec
-from holdfast.core.nesting import types_in
+from holdfast.core.codec import MSGPACK, BodyDecoder, Codec
+from holdfast.core.codecs import CODECS
+from holdfast.core.nesting import bounded_decoders, types_in
+from holdfast.core.protobuf import BodyOfProtobuf
 
 # How MessagePack begins such a number. No text contains these bytes, and other values seldom do.
 _BEGINNING = re.compile(rb"\xca[\x7f\xff][\x80-\xff]|\xcb[\x7f\xff][\xf0-\xff]")
@@ -27,7 +29,7 @@ def has_floats(kind: Any) -> bool:
 
 def check_finite(codec: Codec, body: Any) -> None:
     """Refuse a body with a number that is not finite, with one of `DECODE_ERRORS`."""
-    if not codec.text and _BEGINNING.search(body) is not None and not _is_finite(msgspec.msgpack.decode(body)):
+    if codec is MSGPACK and _BEGINNING.search(body) is not None and not _is_finite(msgspec.msgpack.decode(body)):
         raise msgspec.ValidationError("a number must be finite: NaN and infinity cannot be sent")
 
 
@@ -59,4 +61,17 @@ class _Finite:
 
 def finite_decoders(decoders: Mapping[Codec, BodyDecoder]) -> dict[Codec, BodyDecoder]:
     """The same decoders, for finite numbers only."""
-    return {codec: decoder if codec.text else _Finite(codec, decoder) for codec, decoder in decoders.items()}
+    return {
+        codec: decoder.finite()
+        if isinstance(decoder, BodyOfProtobuf)
+        else decoder
+        if codec.text
+        else _Finite(codec, decoder)
+        for codec, decoder in decoders.items()
+    }
+
+
+def request_decoders(kind: Any, depth_max: int) -> dict[Codec, BodyDecoder]:
+    """Decoders of a request's arguments, in each codec: to this depth, and with finite numbers only."""
+    decoders = {codec: codec.body_decoder(kind) for codec in CODECS.values()}
+    return bounded_decoders(finite_decoders(decoders), depth_max)

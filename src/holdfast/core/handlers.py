@@ -11,7 +11,8 @@ from functools import cache
 from types import FunctionType, NoneType, SimpleNamespace, UnionType
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints, overload
 
-from holdfast.core.codec import CODECS, BodyDecoder, Codec
+from holdfast.core.codec import BodyDecoder, Codec
+from holdfast.core.codecs import CODECS
 from holdfast.core.finite import finite_decoders, has_floats
 from holdfast.core.messages import RESERVED, Message
 from holdfast.core.nesting import bounded_decoders, can_nest, has_text_keys

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import msgspec
 
-from holdfast.schemas.frames import NAME_CHARS_MAX
+from holdfast.schemas.frames import NAME_CHARS_MAX, Body
 from holdfast.schemas.room import RoomInfo
 
 RESERVED = "holdfast."
@@ -72,7 +72,7 @@ class MessageAnswered(Message):
     seq: int
     type: str
     """Empty if the handler returned nothing."""
-    body: Any = None
+    body: Body = None
 
 
 class SeatLeft(Message):
@@ -106,6 +106,10 @@ class Announcement(Message):
     wire_name: ClassVar[str] = RESERVED + "announcement"
 
     text: str
+
+
+OWN: tuple[type[Message], ...] = (MessageRefused, MessageAnswered, SeatLeft, RoomUpdated, HostChanged, Announcement)
+"""Holdfast's own messages to clients, besides those of the shared state."""
 
 
 class PlayerData(msgspec.Struct):

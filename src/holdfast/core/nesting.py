@@ -18,6 +18,7 @@ import msgspec
 import msgspec.inspect as mi
 
 from holdfast.core.codec import BodyDecoder, Codec
+from holdfast.core.protobuf import BodyOfProtobuf, ProtobufCodec
 
 # MessagePack: fixmap, fixarray, array 16 and 32, map 16 and 32.
 _CONTAINERS = bytes([*range(0x80, 0xA0), *range(0xDC, 0xE0)])
@@ -86,11 +87,21 @@ def bounded_decoders(
     decoders: Mapping[Codec, BodyDecoder], depth_max: int, *, text_keys: bool = False
 ) -> dict[Codec, BodyDecoder]:
     """The same decoders, limited to this depth, and to text keys if requested."""
-    return {codec: _Bounded(codec, decoder, depth_max, text_keys=text_keys) for codec, decoder in decoders.items()}
+    return {
+        codec: decoder.bounded(depth_max)
+        if isinstance(decoder, BodyOfProtobuf)
+        else _Bounded(codec, decoder, depth_max, text_keys=text_keys)
+        for codec, decoder in decoders.items()
+    }
 
 
 def check_nesting(codec: Codec, body: Any, depth_max: int, *, text_keys: bool = False) -> None:
-    """Refuse a body that is nested deeper, with one of `DECODE_ERRORS`. The body is complete: its frame was decoded."""
+    """Refuse a body that is nested deeper, with one of `DECODE_ERRORS`. The body is complete: its frame was decoded.
+
+    The decoders of protobuf count for themselves.
+    """
+    if isinstance(codec, ProtobufCodec):
+        return
     if text_keys and not codec.text:
         encoded = bytes(body)
         if len(encoded.translate(None, _MAPS)) < len(encoded):

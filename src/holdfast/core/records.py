@@ -20,7 +20,8 @@ import msgspec
 from msgspec import Raw
 
 from holdfast.core.channel import Channel
-from holdfast.core.codec import CODECS, DECODE_ERRORS
+from holdfast.core.codec import DECODE_ERRORS
+from holdfast.core.codecs import CODECS
 from holdfast.core.limits import Limits, RoleLimits
 from holdfast.core.session import PlayerId, Seat, Session, SessionId, is_agent, known_features
 from holdfast.schemas.ban import BanRecord

@@ -8,7 +8,7 @@ from typing import Any, SupportsIndex
 import msgspec
 from msgspec import Struct
 
-from holdfast.core.codec import CODECS
+from holdfast.core.codec import JSON, MSGPACK
 from holdfast.core.errors import Invalid
 from holdfast.core.tables import Table, TableEnum
 from holdfast.schemas.frames import NAME_CHARS_MAX
@@ -139,7 +139,7 @@ def check_properties(properties: Mapping[Any, Any], bytes_max: int) -> None:
             # JSON cannot say them, and nothing is more or less than `nan`.
             if isinstance(each, float) and not isfinite(each):
                 raise Invalid(f"properties: {name!r} must be a number, and neither infinite nor nan")
-    for codec in CODECS.values():
+    for codec in (MSGPACK, JSON):
         try:
             size = len(codec.encode(dict(properties)))
         except (TypeError, ValueError, OverflowError, RecursionError) as error:

@@ -8,7 +8,8 @@ from contextlib import suppress
 from typing import Any, ClassVar, assert_never
 
 from holdfast.core.asks import NO_ASK, answer_to, asked_message, unanswerable
-from holdfast.core.codec import CODECS, DECODE_ERRORS, Codec
+from holdfast.core.codec import DECODE_ERRORS, Codec
+from holdfast.core.codecs import CODECS
 from holdfast.core.errors import Failed, Invalid, NotAllowed, NotFound, Refused
 from holdfast.core.handlers import Handler, bounded, handlers_of
 from holdfast.core.limits import Limits

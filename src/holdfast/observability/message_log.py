@@ -10,7 +10,7 @@ from collections.abc import AsyncIterator, Callable
 from functools import partial
 from typing import Any
 
-from holdfast.core.codec import CODECS, DECODE_ERRORS, Codec
+from holdfast.core.codec import DECODE_ERRORS, Codec
 from holdfast.core.limits import Limits
 from holdfast.core.session import Session
 from holdfast.observability.log_lines import LineLimit
@@ -23,8 +23,6 @@ from holdfast.schemas.node import EventInfo
 _MESSAGES = {"data": (4, 5), "latest": (2, 3)}
 _NAMES = [name.encode() for name in _MESSAGES]
 _LINES = "messages"
-# Frames as lists that begin with their name.
-_DECODE = {codec: codec.body_decoder(list[list[Any]]).decode for codec in CODECS.values()}
 
 
 class _Watch:
@@ -149,7 +147,7 @@ class MessageLog:
             return [{"type": "", "body": None, "bytes": len(payload)}]
         try:
             # The frames of a client are not validated yet here.
-            frames = [frame for frame in _DECODE[codec](payload) if _carries_message(frame)]
+            frames = [frame for frame in codec.plain_frames(payload) if _carries_message(frame)]
             shown = masked_view(frames, hide, is_before_sign_in=False)
         except DECODE_ERRORS:
             return []

@@ -13,14 +13,13 @@ from itertools import chain
 from typing import Any, NamedTuple, get_args
 
 import msgspec
-from msgspec import Raw
 
 from holdfast.core.codec import DECODE_ERRORS, Codec
 from holdfast.core.errors import ProtocolError
 from holdfast.core.limits import Limits
 from holdfast.core.messages import ASK, MessageAnswered
 from holdfast.logs.lines import HIDDEN, is_secret
-from holdfast.schemas.frames import Data, Frame, FromClient, FromServer
+from holdfast.schemas.frames import Data, Frame, FromClient, FromServer, Request
 
 _FRAMES: dict[str, type[Frame]] = {frame.name: frame for frame in get_args(FromClient) + get_args(FromServer)}
 
@@ -45,11 +44,11 @@ def masked_view(frames: Sequence[Sequence[Any]], mask: Mask, *, is_before_sign_i
     return [[frame[0], *_fields(frame[0], frame[1:], mask, is_before_sign_in=is_before_sign_in)] for frame in frames]
 
 
-def secrets_in(codec: Codec, encoded: Raw) -> list[str]:
+def secrets_in(codec: Codec, request: Request) -> list[str]:
     """The secret strings in the arguments of a request."""
     found: list[Any] = []
     with suppress(*DECODE_ERRORS):
-        _by_name(codec.body_decoder(Any).decode(encoded), found.append)
+        _by_name(codec.plain_request(request), found.append)
     return [each for each in found if isinstance(each, str)]
 
 
@@ -169,7 +168,6 @@ class PacketReader:
 
     def __init__(self, codec: Codec, limits: Limits) -> None:
         self._codec = codec
-        self._decode = codec.body_decoder(list[list[Any]]).decode
         self._limits = limits
 
     def read(self, payload: bytes, *, is_from_client: bool, is_before_sign_in: bool) -> PacketText:
@@ -180,12 +178,16 @@ class PacketReader:
         try:
             if is_from_client:
                 self._codec.from_client(payload)
-            frames = self._decode(payload)
+            frames = self._codec.plain_frames(payload)
             if len(frames) > limits.packet_read_frames_max:
                 return PacketText([_TOO_LONG], self._opening(payload))
             view = masked_view(frames, hide, is_before_sign_in=is_before_sign_in)
             shown = [self._frame(*each) for each in view[: limits.packet_frames_max]]
-            is_open = view == frames and not (is_from_client and self._may_hide_more(payload, frames))
+            is_open = (
+                view == frames
+                and not self._codec.has_opaque_bodies
+                and not (is_from_client and self._may_hide_more(payload, frames))
+            )
         except (ProtocolError, *DECODE_ERRORS):
             return PacketText(["(not a payload of frames)"], self._opening(payload))
         if len(frames) > len(shown):

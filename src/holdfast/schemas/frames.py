@@ -24,6 +24,10 @@ Text = Annotated[str, Meta(max_length=TEXT_CHARS_MAX)]
 # The longest JSON Web Token that is accepted; a hello must fit in `Limits.hello_bytes_max` as well.
 CREDENTIAL_CHARS_MAX = 8 * 1024
 
+OWN_BODY = "protobuf_body"
+Body = Annotated[Any, Meta(extra={OWN_BODY: True})]
+"""A value of a type that the receiver knows from elsewhere: in protobuf it is the bytes of that type's message."""
+
 LINEAGE_CHARS_MAX = 16
 
 Purpose = Literal["seat", "spectator", "session"]
@@ -210,7 +214,7 @@ class Reply(Frame, frozen=True):
     """The answer to a request: a result or a problem."""
 
     id: Number
-    result: Any = None
+    result: Body = None
     problem: RequestProblem | None = None
 
 
@@ -305,7 +309,7 @@ class Notice(Frame, frozen=True):
 
     topic: str
     key: str
-    body: Any
+    body: Body
 
 
 class Bye(Frame, frozen=True):

@@ -115,6 +115,14 @@ class RoomPage(Struct, frozen=True, omit_defaults=True):
     """Why nothing was found, if the search compares a property with a type that it has in no room."""
 
 
+class RoomsChanged(Struct, frozen=True):
+    """A notice: what has changed in a watched search since the last one. Rooms that are new or other than they were,
+    and the ids of those gone."""
+
+    changed: list[RoomInfo] = []
+    removed: list[str] = []
+
+
 class TimerInfo(Struct, frozen=True, omit_defaults=True):
     """A pending timer of a room."""
 

@@ -236,3 +236,9 @@ class StandingRecord(Struct, array_like=True, frozen=True):
     """Sign-outs are numbered: sessions that began before this one have ended."""
     not_before: float
     """On the wall clock: credentials issued before are invalid."""
+
+
+class Stopping(Struct, frozen=True):
+    """A notice: the server stops within so many seconds."""
+
+    deadline_s: float

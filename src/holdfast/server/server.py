@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, get_args
 
 from holdfast.core.addresses import AddressShares
-from holdfast.core.codec import CODECS
+from holdfast.core.codecs import CODECS
 from holdfast.core.errors import Invalid
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Message

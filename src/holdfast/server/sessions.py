@@ -15,7 +15,8 @@ from holdfast.schemas.events import Dropped, Ended, Released, SessionResynced, S
 from holdfast.schemas.frames import Notice, Purpose, sentence
 from holdfast.schemas.placement import PlacementInfo
 from holdfast.schemas.player import WaitInfo
-from holdfast.schemas.room import RoomInfo
+from holdfast.schemas.room import RoomInfo, RoomsChanged
+from holdfast.schemas.session import Stopping
 from holdfast.server.context import Clock, Context, Deadlines
 
 RETRY_AFTER_STOP_S = 1.0
@@ -261,7 +262,7 @@ class Notices:
 
     def rooms(self, session: Session, watch_id: str, changed: list[RoomInfo], removed: list[str]) -> None:
         """Changes in a watched search; they must fit in one payload."""
-        self._send(session, "rooms", watch_id, {"changed": changed, "removed": removed})
+        self._send(session, "rooms", watch_id, RoomsChanged(changed, removed))
 
     def offer(self, player_id: PlayerId, place: WaitInfo) -> None:
         """A seat is reserved for a player on the waitlist."""
@@ -273,7 +274,7 @@ class Notices:
 
     def stopping(self, session: Session, deadline_s: float) -> None:
         """The server stops within `deadline_s` seconds."""
-        self._send(session, "stopping", "", {"deadline_s": deadline_s})
+        self._send(session, "stopping", "", Stopping(deadline_s))
 
     def _send_to(self, player_id: PlayerId, topic: str, key: str, body: Any) -> None:
         for session in self._registry.of_player(player_id):

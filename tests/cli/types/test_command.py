@@ -1,5 +1,6 @@
 """`holdfast types` as a command: files, checks for CI, and what it finds in a project."""
 
+import runpy
 from pathlib import Path
 
 import pytest
@@ -123,3 +124,41 @@ async def test_the_version_is_the_same_however_the_game_is_loaded(arena: Path) -
     by_module = await result_of("types", "game", cwd=arena.parent)
 
     assert by_module.stdout.splitlines()[1:] == (await types(arena)).stdout.splitlines()[1:]
+
+
+async def test_python_classes_can_be_imported_and_are_the_same_messages(arena: Path) -> None:
+    out = arena.with_name("messages.py")
+    await types(arena, "--lang", "py", "--out", out.name)
+
+    made = runpy.run_path(str(out))
+
+    assert made["Move"](1.5).x == 1.5
+    assert made["Move"].wire_name == "move"
+    assert [each.__name__ for each in made["ARENA_MESSAGES"]] == ["Moved", "News"]
+    assert (await types(arena, "--lang", "py", "--out", out.name, "--check")).exit_code == 0
+    out.write_text("# older")
+    assert "is not up to date" in (await types(arena, "--lang", "py", "--out", out.name, "--check")).stderr
+
+
+async def test_numbers_of_protobuf_are_pinned_by_the_file(arena: Path) -> None:
+    words, out = arena.with_name("words.py"), arena.with_name("arena.proto")
+    lang = ("--lang", "proto", "--out", out.name)
+    await types(arena, *lang)
+    assert "message Move {\n  double x = 1;\n}" in out.read_text()
+    assert "message Frame {" in out.with_name("holdfast.proto").read_text()
+    assert (await types(arena, *lang, "--check")).exit_code == 0
+
+    words.write_text(words.read_text().replace("    x: float", "    first: int\n    x: float"))
+    for option in ((), ("--check",)):
+        refused = await types(arena, *lang, *option)
+        assert refused.exit_code == 1
+        assert "Move.x was 1 and is 2" in refused.stderr
+        assert "double x = 1" in out.read_text()
+
+    words.write_text(words.read_text().replace("    first: int\n    x: float", "    x: float\n    last: int"))
+    assert "is not up to date" in (await types(arena, *lang, "--check")).stderr
+    assert (await types(arena, *lang)).exit_code == 0
+    words.write_text(words.read_text().replace("    x: float\n    last", "    last"))
+    assert "1 of Move was x and is last" in (await types(arena, *lang)).stderr
+    assert (await types(arena, *lang, "--renumber")).exit_code == 0
+    assert "message Move {\n  int64 last = 1;\n}" in out.read_text()

@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 import pytest
 
 from holdfast import Server, WebSocket
-from holdfast.core.codec import CODECS
+from holdfast.core.codecs import CODECS
 from tests.conformance.sdks.game import Table
 from tests.conformance.sdks.programs import Program, program
 from tests.conformance.sdks.test_order import words

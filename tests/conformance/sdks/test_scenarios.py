@@ -12,7 +12,7 @@ import pytest
 
 from holdfast import Announcement, Limits, Player, Server, Session, WebSocket
 from holdfast.cli.demo.proxy import Cut, Proxy
-from holdfast.core.codec import CODECS
+from holdfast.core.codecs import CODECS
 from tests.conformance.sdks.game import Counting, Down, Tally, Word, pour_down
 from tests.conformance.sdks.programs import Program, program
 

@@ -11,7 +11,7 @@ import pytest
 
 from holdfast import Limits, Server, WebSocket
 from holdfast.cli.demo.proxy import Proxy
-from holdfast.core.codec import CODECS
+from holdfast.core.codecs import CODECS
 from tests.conformance.sdks.ledger import Ledgers
 from tests.conformance.sdks.programs import Program, program
 from tests.deadlines import DEADLINE_S

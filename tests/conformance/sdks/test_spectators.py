@@ -12,7 +12,7 @@ import pytest
 import holdfast
 from holdfast import ClientRoom, ClientSession, Server, WebSocket
 from holdfast.cli.demo.proxy import Cut, Proxy
-from holdfast.core.codec import CODECS
+from holdfast.core.codecs import CODECS
 from tests.conformance.sdks import gallery
 from tests.conformance.sdks.gallery import Finish, Gallery, Halfway, Promote
 from tests.conformance.sdks.game import Pour

@@ -8,11 +8,10 @@ import msgspec
 import pytest
 
 from holdfast import Invalid, NotFound, Reason, Room, Throttled
-from holdfast.client.subscriptions import RoomsChanged
 from holdfast.core.codec import JSON, MSGPACK
 from holdfast.core.room import context_of
 from holdfast.schemas.frames import Notice, Reply
-from holdfast.schemas.room import RoomInfo, RoomPage, Visibility
+from holdfast.schemas.room import RoomInfo, RoomPage, RoomsChanged, Visibility
 from holdfast.testing import MemoryServer
 from holdfast.testing.server import URL
 from holdfast.transports.port import Subprotocol, TransportLimits

@@ -8,9 +8,8 @@ import msgspec
 import pytest
 
 from holdfast import Limits
-from holdfast.client.subscriptions import RoomsChanged
 from holdfast.schemas.frames import Notice
-from holdfast.schemas.room import RoomPage
+from holdfast.schemas.room import RoomPage, RoomsChanged
 from tests.server.directory.seats import PATIENT, Caller, arena, call, served
 from tests.server.durability.bench import a_moment, in_virtual_time
 

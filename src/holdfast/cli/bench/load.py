@@ -24,7 +24,8 @@ from holdfast.client.connect import connect, dial
 from holdfast.client.connector import DialOptions
 from holdfast.client.shared import SharedTypes
 from holdfast.core.backoff import FIRST_S, LONGEST_S, Backoff
-from holdfast.core.codec import CODECS, MSGPACK
+from holdfast.core.codec import MSGPACK
+from holdfast.core.codecs import CODECS
 from holdfast.core.errors import HoldfastError
 from holdfast.core.limits import Limits
 from holdfast.logs.output import set_up

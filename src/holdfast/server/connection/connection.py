@@ -11,7 +11,8 @@ from typing import Any, ClassVar
 from msgspec import Raw
 
 from holdfast.core.channel import Channel
-from holdfast.core.codec import CODECS, MSGPACK, Codec
+from holdfast.core.codec import MSGPACK, Codec
+from holdfast.core.codecs import CODECS
 from holdfast.core.connection import Connection, ConnectionId, ConnectionState, ConnectionStep, Look
 from holdfast.core.errors import ProtocolError
 from holdfast.core.limits import Limits

@@ -12,10 +12,9 @@ from typing import Any
 from msgspec import Raw
 from msgspec.structs import replace
 
-from holdfast.core.codec import CODECS, DECODE_ERRORS, MSGPACK
+from holdfast.core.codec import DECODE_ERRORS, MSGPACK
 from holdfast.core.errors import Failed, Invalid, NotFound, ProtocolError, Refused, Throttled
-from holdfast.core.finite import check_finite
-from holdfast.core.nesting import check_nesting
+from holdfast.core.finite import request_decoders
 from holdfast.core.reasons import Reason
 from holdfast.core.session import Session, SessionState
 from holdfast.observability.packet_text import secrets_in
@@ -52,7 +51,9 @@ class RequestHandler:
         self._loop = context.clock.loop
         self._result_bytes_max = context.limits.payload_bytes_max - FRAME_HEAD_BYTES
         self._decoders = {
-            (codec, name): codec.body_decoder(kind) for codec in CODECS.values() for name, kind in REQUESTS.items()
+            (codec, name): decoder
+            for name, kind in REQUESTS.items()
+            for codec, decoder in request_decoders(kind, context.limits.nesting_max).items()
         }
         self._queues: dict[Session, deque[Request]] = {}
         self._tasks: dict[Session, asyncio.Task[None]] = {}
@@ -153,13 +154,15 @@ class RequestHandler:
         except Refused as refusal:
             reply = Reply(request.id, problem=RequestProblem(refusal.code, sentence(str(refusal))))
         except Exception as error:  # noqa: BLE001 - logged, counted, contained
-            secrets = secrets_in(session.codec or MSGPACK, request.arguments)
+            secrets = secrets_in(session.codec or MSGPACK, request)
             self._faults.report(f"a request to {request.operation}", error, hide=secrets, session=session.id)
             reply = Reply(request.id, problem=RequestProblem("internal", "the server failed; its log has the error"))
         return reply, reply
 
-    def _encoded(self, session: Session, result: Any) -> Raw:
+    def _encoded(self, session: Session, result: Any) -> Raw | None:
         """The encoded result; a result that cannot be encoded or is too large fails here."""
+        if result is None:
+            return None
         assert session.codec is not None
         encoded = session.codec.encode(result)
         if len(encoded) > self._result_bytes_max:
@@ -176,8 +179,6 @@ class RequestHandler:
             )
         assert session.codec is not None
         try:
-            check_nesting(session.codec, request.arguments, self._limits.nesting_max)
-            check_finite(session.codec, request.arguments)
             arguments = self._decoders[session.codec, request.operation].decode(request.arguments)
         except DECODE_ERRORS as error:
             raise Invalid(f"{request.operation}: {error}") from None

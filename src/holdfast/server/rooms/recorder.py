@@ -15,7 +15,7 @@ from msgspec import Raw
 
 from holdfast.core.codec import DECODE_ERRORS, JSON, MSGPACK, Codec
 from holdfast.core.errors import Refused
-from holdfast.core.messages import STATE
+from holdfast.core.messages import OWN, STATE, Message
 from holdfast.core.recording import Recording, RecordingSize, turn_record
 from holdfast.core.room import Room
 from holdfast.core.room_context import RoomContext
@@ -24,6 +24,7 @@ from holdfast.logs import get_logger
 from holdfast.observability.exposition import holdfast_version
 from holdfast.schemas.recording import CauseKind, CauseRecord, RecordingHead, SentRecord, TurnRecord
 from holdfast.server.context import Context
+from holdfast.server.messages import messages_of
 from holdfast.server.rooms.persistence import Persistence
 from holdfast.server.rooms.recorded_state import (
     NotedRoom,
@@ -101,6 +102,10 @@ class Recorder:
         self._cause: CauseRecord | None = None
         self._began_at = 0.0
         self._sent: list[_Sent] = []
+        messages = messages_of(type(room))
+        answers = (each for answer in messages.answers.values() for each in answer.types)
+        # What a codec needs that has no names in its bodies.
+        self._types = {each.wire_name: each for each in (*OWN, *messages.to_client, *answers, *messages.to_server)}
 
     # Turns
 
@@ -223,7 +228,7 @@ class Recorder:
         *args: Any,
     ) -> Any:
         # Encoded before the handler can change it.
-        packed = _packed(body, codec) if codec is not None else _encoded(body)
+        packed = _packed(body, codec, self._types.get(name)) if codec is not None else _encoded(body)
         self._cause = CauseRecord(kind, name, player_id, packed)
         return run(*args)
 
@@ -268,7 +273,7 @@ class Recorder:
         if last is not None and last.is_same(name, body, codec):
             last.players.append(player_id)
         else:
-            self._sent.append(_Sent(name, player_id, body, codec, is_latest=is_latest))
+            self._sent.append(_Sent(name, player_id, body, codec, self._types.get(name), is_latest=is_latest))
 
     def undo(self) -> None:
         """What the turn has said was taken back."""
@@ -278,9 +283,12 @@ class Recorder:
 class _Sent:
     """A message of the turn that is being taken."""
 
-    __slots__ = ("_body", "_codec", "_is_latest", "_name", "players")
+    __slots__ = ("_body", "_codec", "_is_latest", "_name", "_type", "players")
 
-    def __init__(self, name: str, player_id: str, body: bytes, codec: Codec, *, is_latest: bool) -> None:
+    def __init__(
+        self, name: str, player_id: str, body: bytes, codec: Codec, kind: type[Message] | None, *, is_latest: bool
+    ) -> None:
+        self._type = kind
         self._name = name
         self._body = body
         self._codec = codec
@@ -293,13 +301,15 @@ class _Sent:
 
     def record(self, bytes_max: int) -> SentRecord:
         size = len(self._body)
-        body = _packed(self._body, self._codec) if size <= bytes_max else b""
+        body = _packed(self._body, self._codec, self._type) if size <= bytes_max else b""
         return SentRecord(self._name, self.players, size, body, self._is_latest)
 
 
-def _packed(body: bytes, codec: Codec) -> bytes:
+def _packed(body: bytes, codec: Codec, kind: type[Message] | None) -> bytes:
     """A body of a message as MessagePack; empty if it cannot be read."""
     try:
+        if codec.has_opaque_bodies:
+            return b"" if kind is None else _encode(codec.body_decoder(kind).decode(body))
         if codec is JSON:
             return _encode(msgspec.json.decode(body))
         _decode(body)

@@ -260,7 +260,7 @@ class Sharing:
             seen = views.seen_from(seat, view)
             if seen is follower.seen:
                 return
-            messages = views.messages(follower.seen, seen, session.codec or MSGPACK)
+            messages = views.messages(follower.seen, seen, (session.codec or MSGPACK).for_state)
         except HookFailedBefore:
             return
         except Unshareable as error:
