@@ -205,3 +205,19 @@ async def test_a_session_that_changes_during_a_stop_before_its_room_has_heard_of
 
         assert loop.time() - began < 1.0, "it waited for a turn that a server which stops does not take"
         joining.cancel()
+
+
+@in_virtual_time
+async def test_a_stop_does_not_wait_for_a_session_whose_room_cannot_be_saved() -> None:
+    async with Bench(table()) as bench:
+        ada, client = await bench.sit("ada"), await bench.connect("bob")
+        bench.room(ada).state.said = [object()]
+        joining = asyncio.create_task(client.join(ada.room.id))
+        await a_moment(0.1)
+        loop = asyncio.get_running_loop()
+        began = loop.time()
+
+        await bench.stop()
+
+        assert loop.time() - began < 1.0, "it waited for what a room that cannot be saved will never be"
+        joining.cancel()

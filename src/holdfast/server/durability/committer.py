@@ -310,7 +310,7 @@ class Committer:
             if any(room not in of_room for room in needed):
                 if self._is_final:
                     # They take no turn any more that would have them saved.
-                    for room in [each for each in needed if not each.is_dirty]:
+                    for room in [each for each in needed if not each.is_dirty and not each.is_unsavable]:
                         self.mark(room)
                 continue
             if not homes and len(batches) >= self._limits.commit_batches_max:
@@ -535,6 +535,12 @@ class Committer:
     def _is_behind(self) -> bool:
         return bool(self._dirty_rooms or self.sessions.dirty or self._discarded or self._in_flight)
 
+    @property
+    def _is_idle(self) -> bool:
+        """Nothing will be written: a session that moved into a room that cannot be saved is not saved either."""
+        return not (self._dirty_rooms or self._discarded or self._in_flight or self._next_cut)
+
     def _check_all_saved(self) -> None:
-        if self._all_saved is not None and not self._all_saved.done() and not self._is_behind:
+        is_over = not self._is_behind or (self._is_final and self._is_idle)
+        if self._all_saved is not None and not self._all_saved.done() and is_over:
             self._all_saved.set_result(None)

@@ -315,6 +315,11 @@ class RoomWriter:
         self.waiters.clear()
         self._end_waiters.clear()
 
+    @property
+    def is_unsavable(self) -> bool:
+        """Whether the last attempt to save it has failed: the game has put something into it that cannot be encoded."""
+        return self._unsavable_since is not None
+
     def cannot_be_saved(self, error: Exception) -> None:
         """The game has put a value into the room that cannot be encoded: its players wait until it is gone."""
         now = self._clock.now()
