@@ -19,7 +19,8 @@ from holdfast.server.admission.sign_in import SessionMaker
 from holdfast.server.agent_sessions import AgentSessions, Inbox
 from holdfast.server.context import Context
 from holdfast.server.directory.directory import Directory
-from holdfast.server.rooms.runner import Interrupted, RoomRunner
+from holdfast.server.rooms.approval import Interrupted
+from holdfast.server.rooms.runner import RoomRunner
 from holdfast.server.sessions import SessionLifecycle
 
 _AWAY = "the agent is disconnected: call its resume() first"

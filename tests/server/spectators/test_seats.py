@@ -6,6 +6,7 @@ from typing import Any, ClassVar
 import pytest
 
 from holdfast import (
+    AlreadySeated,
     MessageRefused,
     Player,
     PlayerData,
@@ -118,6 +119,61 @@ async def test_a_seat_of_a_spectator_who_does_not_come_back_is_freed_when_the_gr
 
         assert [player.id for player in play.room.players] == ["ada"]
         assert play.room.story[-1] == "leave bob grace_ended"
+
+
+@pytest.mark.parametrize("is_transactional", [False, True])
+@in_virtual_time
+async def test_a_spectator_who_is_given_a_seat_while_they_ask_for_one_has_that_one(is_transactional: bool) -> None:
+    door = asyncio.Event()
+
+    class Generous(Stage):
+        kind = "stage"
+        transactional = is_transactional
+
+        @on(Say)
+        async def said(self, player: Player[PlayerData], say: Say) -> None:
+            await door.wait()
+            self.raise_up("bob")
+
+    async with theatre(Generous) as play:
+        bob, watched = await play.watch("bob")
+        await play.seat.send(Say("slow"))
+        joining = asyncio.ensure_future(bob.join(play.seat.id))
+        await a_moment()
+
+        door.set()
+
+        with pytest.raises(AlreadySeated):
+            await joining
+        assert bob.room is not None
+        assert (bob.room.left, bob.drops, watched.left) == (None, 0, SeatLeft(Reason.SEATED))
+        assert play.room.players[1].session.id == bob.id
+
+
+@in_virtual_time
+async def test_what_a_turn_gives_to_somebody_who_leaves_before_it_promotes_them_is_nobodys() -> None:
+    door = asyncio.Event()
+
+    class Generous(Stage):
+        kind = "stage"
+        transactional = True
+
+        @on(Say)
+        async def said(self, player: Player[PlayerData], say: Say) -> None:
+            self.own(self.promote(self.watching("bob")), "the crown")
+            await door.wait()
+
+    async with theatre(Generous) as play:
+        bob, _ = await play.watch("bob")
+        await play.seat.send(Say("slow"))
+        await a_moment()
+
+        await bob.close()
+        door.set()
+        await play.seat.flush()
+
+        assert [player.id for player in play.room.players] == ["ada"]
+        assert dict(play.room.objects) == {}
 
 
 @pytest.mark.parametrize(

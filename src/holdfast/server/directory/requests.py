@@ -23,7 +23,7 @@ from holdfast.schemas.frames import FRAME_HEAD_BYTES, Reply, Request, RequestPro
 from holdfast.schemas.requests import READS, REQUESTS
 from holdfast.server.context import Context
 from holdfast.server.directory.operations import Operation
-from holdfast.server.rooms.runner import Interrupted
+from holdfast.server.rooms.approval import Interrupted
 from holdfast.server.sessions import StoredSessions
 
 

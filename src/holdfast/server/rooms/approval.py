@@ -1,4 +1,4 @@
-"""A room's approval of a newcomer: its `admit`, with a deadline."""
+"""A room's approval of a newcomer: its `admit`, with a deadline; and what may come between."""
 
 import asyncio
 from collections.abc import Callable
@@ -7,6 +7,10 @@ from typing import Any
 from holdfast.core.errors import Failed, Refused, Throttled
 from holdfast.core.room import Room
 from holdfast.core.session import Player
+
+
+class Interrupted(Exception):
+    """The session dropped while it was joining; nothing has changed."""
 
 
 async def approve(

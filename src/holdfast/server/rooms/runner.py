@@ -41,7 +41,7 @@ from holdfast.schemas.room import PasswordHash
 from holdfast.server.agent_sessions import Inbox
 from holdfast.server.rooms import seat_events
 from holdfast.server.rooms.agents import AgentSeating, Brain, RoomAgents
-from holdfast.server.rooms.approval import approve
+from holdfast.server.rooms.approval import Interrupted, approve
 from holdfast.server.rooms.delivery import Delivery, Resyncs
 from holdfast.server.rooms.effects import RoomEffects
 from holdfast.server.rooms.entry import RoomEntry
@@ -61,10 +61,6 @@ from holdfast.server.rooms.turn_buffer import TurnBuffer
 from holdfast.server.rooms.turns import RoomGone, nothing
 
 OutletOf = Callable[[Session], Outlet]
-
-
-class Interrupted(Exception):
-    """The session dropped while it was joining; nothing has changed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -360,6 +356,9 @@ class RoomRunner:
             # With the seat the place is freed: what they have sent as a spectator is handled first.
             self.spectators.delivery.let_finish(place)
             await self.call(nothing)
+        if session.seat is not None:
+            # It was promoted since it asked: its own seat must not be taken over from it.
+            raise AlreadySeated("this session was given a seat meanwhile")
         existing = self.seats.of(session.player_id)
         if existing is not None and existing.agent:
             raise Duplicate(f"the room has an agent {existing.agent!r} of its own")
@@ -416,11 +415,7 @@ class RoomRunner:
             if seat.state is not SeatState.RESERVED:
                 raise NotFound("the room closed")
         except BaseException:
-            if seat.was_reserved:
-                # The reservation stands: the player may try again while it lasts.
-                self.reservations.put_back(seat.player_id)
-            self._give_back(seat)
-            self.reservations.check_kept(seat.player_id)
+            self._not_admitted(seat)
             raise
         self.reservations.leave_waitlist(seat.player_id)
         return seat
@@ -438,11 +433,19 @@ class RoomRunner:
         self.check_empty()
         return seat
 
+    def _not_admitted(self, seat: Seat) -> None:
+        """A newcomer does not get the seat after all; their reservation stands, and they may try again."""
+        if seat.was_reserved:
+            self.reservations.put_back(seat.player_id)
+        self._give_back(seat)
+        self.reservations.check_kept(seat.player_id)
+
     def _give_back(self, seat: Seat) -> None:
         """Free the seat of a newcomer who was not admitted."""
         if seat.state is SeatState.RESERVED:
             seat.happened(SeatStep.FREED)
             self.seats.remove(seat)
+            self._orphan(seat)
             self.check_empty()
             self._listeners.seat_given_back(self.room.id)
             if seat.agent:
@@ -530,7 +533,7 @@ class RoomRunner:
         session, said = seat.session, getattr(seat, "outlet", None)
         if session.state is SessionState.ENDED or session.seat is not None or place.state is SeatState.FREED:
             # They left while the turn went on.
-            self._take_back(seat)
+            self._not_admitted(seat)
         if seat.state is SeatState.FREED:
             return
         self.was_joined = True
@@ -728,14 +731,18 @@ class RoomRunner:
         self.resyncs.end(seat)
         self._seat_hook_ended(error, None, seat, "on_leave")
         self._saves.save(seat.player)
-        try:
-            self.context.objects.orphan(seat.player, self.room.orphans, self.room.heir)
-        except Exception as raised:  # noqa: BLE001 - `heir` is the game's code
-            self.failed(raised, "heir", seat.player_id)
+        self._orphan(seat)
         seat.outlet.finish(SeatLeft(reason, sentence(message)))
         if not seat.agent:
             # An agent does not keep the room, and its end does not extend the time that an empty room has.
             self.check_empty()
+
+    def _orphan(self, seat: Seat) -> None:
+        """What the player owns goes where the room's settings say."""
+        try:
+            self.context.objects.orphan(seat.player, self.room.orphans, self.room.heir)
+        except Exception as raised:  # noqa: BLE001 - `heir` is the game's code
+            self.failed(raised, "heir", seat.player_id)
 
     def check_empty(self) -> None:
         """Begin to wait for the end of an empty room, or stop waiting."""
