@@ -10,6 +10,7 @@ import pytest
 import holdfast
 from holdfast import Limits, on
 from holdfast.core.recording_file import from_bytes
+from holdfast.schemas.recording import TurnPage
 from holdfast.testing import MemoryServer, run
 from tests.server.recorded_table import Dealt, Play, Played, Table, operations_of, play_some, seen_of
 
@@ -64,6 +65,10 @@ async def _table(server: MemoryServer) -> tuple[Any, Any, Any]:
     return room, await bob.join_or_create("table"), server.rooms.get(room.id)
 
 
+def page_of(server: MemoryServer, room_id: str) -> TurnPage:
+    return operations_of(server).page(server.parts.recordings.get(room_id).reader())
+
+
 def test_a_turn_says_what_caused_it_what_it_changed_and_what_it_sent() -> None:
     async def scenario() -> None:
         async with MemoryServer([Table]) as server:
@@ -71,7 +76,7 @@ def test_a_turn_says_what_caused_it_what_it_changed_and_what_it_sent() -> None:
             await room.send(Play(7, "a"))
             await room.send(Play(8))
             await asyncio.sleep(31)
-            page = operations_of(server).turns(room.id)
+            page = page_of(server, room.id)
 
             told = [(turn.kind, turn.name, turn.player) for turn in page.turns]
             assert told[:4] == [
@@ -106,7 +111,7 @@ def test_a_turn_that_fails_is_recorded_with_its_error_and_the_place_of_it() -> N
             room, _, _ = await _table(server)
             await room.send(Play(1))
             await asyncio.sleep(1)
-            turn = operations_of(server).turns(room.id).turns[-1]
+            turn = page_of(server, room.id).turns[-1]
 
             assert (turn.kind, turn.name, turn.error_code) == ("message", "play", "failed")
             assert turn.error.startswith("KeyError: 'no such card' (test_recording.py:")
@@ -264,8 +269,9 @@ def test_what_is_shown_for_one_player_has_nothing_of_anothers_secrets() -> None:
             secrets = {card.number for card in table.player("bob").data.cards} | set(table.state.deck)
             own = {card.number for card in table.player("ada").data.cards}
 
-            shown = [operations.turn(room.id, last, player="ada")]
-            pages = [operations.turns(room.id, first=first, player="ada") for first in range(1, last, 100)]
+            reader = server.parts.recordings.get(room.id).reader()
+            shown = [operations.state(reader, number=last, player="ada")]
+            pages = [operations.page(reader, first=first, player="ada") for first in range(1, last, 100)]
 
             state = shown[0].state
             assert [card["number"] for card in state["mine"]["cards"]] == [
@@ -301,7 +307,7 @@ def test_a_turn_that_was_undone_has_changed_nothing_and_sent_only_its_refusal() 
             room, _, _ = await _table(server)
             await room.send(Play(7, "a"))
             await asyncio.sleep(1)
-            turn = operations_of(server).turns(room.id).turns[-1]
+            turn = page_of(server, room.id).turns[-1]
 
             assert (turn.error, turn.changed) == ("after all", [])
             assert [sent.name for sent in turn.sent] == ["holdfast.refused"]
