@@ -5,13 +5,14 @@ import math
 from random import Random
 from typing import Any
 
+import msgspec
 import pytest
 
 import holdfast
 from holdfast import Limits, on
 from holdfast.core.recording_file import from_bytes
 from holdfast.schemas.recording import TurnPage
-from holdfast.testing import MemoryServer, run
+from holdfast.testing import FaultyStore, MemoryServer, run
 from tests.server.recorded_table import Dealt, Play, Played, Table, operations_of, play_some, seen_of
 
 
@@ -200,6 +201,41 @@ def test_a_state_that_grows_too_large_ends_its_recording_and_nothing_else() -> N
 
             assert "recorded_state_bytes_max" in operations_of(server).get(room.id).stopped
             assert table.players[0].data.score == 14
+
+    run(scenario())
+
+
+class Grid(msgspec.Struct):
+    tiles: dict[tuple[int, int], int] = {}
+
+
+class GridTable(holdfast.Room[holdfast.PlayerData], kind="table"):
+    record = "game"
+    durability = "commit"
+    state: Grid
+
+    def on_create(self, config: dict[str, Any]) -> None:
+        self.state = Grid({(1, 2): 3})
+
+    @on(Play)
+    def play(self, player: Any, play: Play) -> None:
+        self.state.tiles[play.number, 0] = 1
+
+
+def test_a_state_that_cannot_be_recorded_ends_its_recording_and_nothing_else() -> None:
+    async def scenario() -> None:
+        async with MemoryServer([GridTable], store=FaultyStore()) as server:
+            session = await server.connect("ada")
+            room = await session.join_or_create("table")
+            await room.ask(Play(1))
+            server.crash()
+            await server.start()
+
+            await room.ask(Play(2))
+
+            assert "cannot be recorded" in operations_of(server).get(room.id).stopped
+            (table,) = server.rooms
+            assert table.state.tiles == {(1, 2): 3, (1, 0): 1, (2, 0): 1}
 
     run(scenario())
 
