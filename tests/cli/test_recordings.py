@@ -1,6 +1,7 @@
 """`holdfast rooms replay`, `rerun`, `recording` and `fork`, against a real node with its HTTP API."""
 
 import stat
+import threading
 from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import pytest
 import holdfast
 from holdfast import Server, WebSocket
 from holdfast.http.api import ApiKey, HttpApi
+from holdfast.server.operate.player_view import player_view as right
 from tests.cli.operator import Operator
 from tests.server.recorded_table import Dealt, Play, Played, Table
 
@@ -49,6 +51,24 @@ async def test_a_room_is_replayed_turn_by_turn(operator: Operator) -> None:
     assert shown["state"]["players"][me]["score"] == 7
     none = await operator.run("rooms", "replay", room_id, "--turn", "99")
     assert (none.exit_code, "no turn 99: turns 1 to 6 are kept" in none.output) == (1, True)
+    await session.close()
+
+
+async def test_a_recording_is_read_beside_the_games(operator: Operator, monkeypatch: pytest.MonkeyPatch) -> None:
+    session, room_id = await _play(operator)
+    threads: set[int] = set()
+
+    def player_view(*args: Any) -> Any:
+        threads.add(threading.get_ident())
+        return right(*args)
+
+    monkeypatch.setattr("holdfast.server.operate.recordings.player_view", player_view)
+
+    await operator.output("rooms", "replay", room_id, "--player", session.player_id)
+    await operator.output("rooms", "replay", room_id, "--turn", "4", "--player", session.player_id)
+
+    assert threads
+    assert threading.get_ident() not in threads
     await session.close()
 
 

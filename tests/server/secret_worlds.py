@@ -250,6 +250,7 @@ def vault(random: Random, durability: str) -> type[Vault]:
         "data": secrets.struct(0, [*public, "private", "private"], base=PlayerData),
     }
     body: dict[str, Any] = {"secrets": secrets, "specs": specs, "durability": durability, "checkpoint_s": 2.0}
+    body["record"] = random.choice(["off", "game"])
     how = random.choice(["common", "view", "areas"])
     if how == "view":
         specs["view"] = secrets.struct(0, public)

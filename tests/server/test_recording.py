@@ -5,12 +5,14 @@ import math
 from random import Random
 from typing import Any
 
+import msgspec
 import pytest
 
 import holdfast
 from holdfast import Limits, on
 from holdfast.core.recording_file import from_bytes
-from holdfast.testing import MemoryServer, run
+from holdfast.schemas.recording import TurnPage
+from holdfast.testing import FaultyStore, MemoryServer, run
 from tests.server.recorded_table import Dealt, Play, Played, Table, operations_of, play_some, seen_of
 
 
@@ -64,6 +66,10 @@ async def _table(server: MemoryServer) -> tuple[Any, Any, Any]:
     return room, await bob.join_or_create("table"), server.rooms.get(room.id)
 
 
+def page_of(server: MemoryServer, room_id: str) -> TurnPage:
+    return operations_of(server).page(server.parts.recordings.get(room_id).reader())
+
+
 def test_a_turn_says_what_caused_it_what_it_changed_and_what_it_sent() -> None:
     async def scenario() -> None:
         async with MemoryServer([Table]) as server:
@@ -71,7 +77,7 @@ def test_a_turn_says_what_caused_it_what_it_changed_and_what_it_sent() -> None:
             await room.send(Play(7, "a"))
             await room.send(Play(8))
             await asyncio.sleep(31)
-            page = operations_of(server).turns(room.id)
+            page = page_of(server, room.id)
 
             told = [(turn.kind, turn.name, turn.player) for turn in page.turns]
             assert told[:4] == [
@@ -106,7 +112,7 @@ def test_a_turn_that_fails_is_recorded_with_its_error_and_the_place_of_it() -> N
             room, _, _ = await _table(server)
             await room.send(Play(1))
             await asyncio.sleep(1)
-            turn = operations_of(server).turns(room.id).turns[-1]
+            turn = page_of(server, room.id).turns[-1]
 
             assert (turn.kind, turn.name, turn.error_code) == ("message", "play", "failed")
             assert turn.error.startswith("KeyError: 'no such card' (test_recording.py:")
@@ -199,6 +205,41 @@ def test_a_state_that_grows_too_large_ends_its_recording_and_nothing_else() -> N
     run(scenario())
 
 
+class Grid(msgspec.Struct):
+    tiles: dict[tuple[int, int], int] = {}
+
+
+class GridTable(holdfast.Room[holdfast.PlayerData], kind="table"):
+    record = "game"
+    durability = "commit"
+    state: Grid
+
+    def on_create(self, config: dict[str, Any]) -> None:
+        self.state = Grid({(1, 2): 3})
+
+    @on(Play)
+    def play(self, player: Any, play: Play) -> None:
+        self.state.tiles[play.number, 0] = 1
+
+
+def test_a_state_that_cannot_be_recorded_ends_its_recording_and_nothing_else() -> None:
+    async def scenario() -> None:
+        async with MemoryServer([GridTable], store=FaultyStore()) as server:
+            session = await server.connect("ada")
+            room = await session.join_or_create("table")
+            await room.ask(Play(1))
+            server.crash()
+            await server.start()
+
+            await room.ask(Play(2))
+
+            assert "cannot be recorded" in operations_of(server).get(room.id).stopped
+            (table,) = server.rooms
+            assert table.state.tiles == {(1, 2): 3, (1, 0): 1, (2, 0): 1}
+
+    run(scenario())
+
+
 def test_values_of_another_type_than_declared_are_recorded_all_the_same() -> None:
     async def scenario() -> None:
         async with MemoryServer([Table], allow_errors=Exception) as server:
@@ -264,8 +305,9 @@ def test_what_is_shown_for_one_player_has_nothing_of_anothers_secrets() -> None:
             secrets = {card.number for card in table.player("bob").data.cards} | set(table.state.deck)
             own = {card.number for card in table.player("ada").data.cards}
 
-            shown = [operations.turn(room.id, last, player="ada")]
-            pages = [operations.turns(room.id, first=first, player="ada") for first in range(1, last, 100)]
+            reader = server.parts.recordings.get(room.id).reader()
+            shown = [operations.state(reader, number=last, player="ada")]
+            pages = [operations.page(reader, first=first, player="ada") for first in range(1, last, 100)]
 
             state = shown[0].state
             assert [card["number"] for card in state["mine"]["cards"]] == [
@@ -301,7 +343,7 @@ def test_a_turn_that_was_undone_has_changed_nothing_and_sent_only_its_refusal() 
             room, _, _ = await _table(server)
             await room.send(Play(7, "a"))
             await asyncio.sleep(1)
-            turn = operations_of(server).turns(room.id).turns[-1]
+            turn = page_of(server, room.id).turns[-1]
 
             assert (turn.error, turn.changed) == ("after all", [])
             assert [sent.name for sent in turn.sent] == ["holdfast.refused"]

@@ -313,6 +313,22 @@ async def test_a_client_may_ask_for_the_whole_view_once_more(world: World) -> No
     assert [card["rank"] for card in ada.mine["hand"]] == [1, 2, 3]
 
 
+async def test_a_client_that_asks_for_views_and_reads_none_is_sent_few(world: World) -> None:
+    server = await world.serve(Table, limits=Limits(window_messages_max=4, kept_messages_max=8))
+    ada = await follower(world, server)
+    seat = await ada.join()
+
+    for _ in range(20):
+        await ada.raw.request("view", purpose="seat")
+    await ada.read()
+    assert len(ada.bodies) <= 4
+
+    ada.raw.say(Ack(seat.channel, ada.received))
+    await ada.play(Play(3))
+    assert ada.state["turns"] == 1
+    assert server.counters.streams_overflowed == 0
+
+
 async def test_what_everybody_sees_and_what_a_player_alone_does_is_of_one_moment(world: World) -> None:
     server = await world.serve(type("Table", (Table,), {"sync_hz": 0.001}))
     ada = await follower(world, server)

@@ -214,6 +214,32 @@ async def test_an_object_in_several_parts_is_what_it_was() -> None:
         assert card.rank == 1
 
 
+class Stubborn(dict[str, Card]):
+    """Cannot be emptied."""
+
+    def clear(self) -> None:
+        raise TypeError("never")
+
+
+@in_virtual_time
+async def test_a_state_that_resists_being_restored_harms_nothing_else(caplog: pytest.LogCaptureFixture) -> None:
+    async with MemoryServer([Table]) as server:
+        table = await seated(server)
+        table.room.state.by_name = Stubborn()
+
+        def act(room: Table, player: Player[Hand]) -> None:
+            room.state.by_name["boss"] = Card(1)
+            room.properties["level"] = 2
+            player.data = Hand([Card(4)])
+
+        await table.fails(act)
+        await table.succeeds(lambda room, _: room.state.pile.append(Card(2)))
+
+        assert "the state cannot be restored: never" in caplog.text
+        assert (table.room.properties, table.room.player("ada").data) == ({}, Hand())
+        assert table.room.state.pile == [Card(1), Card(2)]
+
+
 @in_virtual_time
 async def test_properties_name_phase_lock_host_successor_and_random_numbers_are_what_they_were() -> None:
     async with MemoryServer([Table]) as server:

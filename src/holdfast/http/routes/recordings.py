@@ -27,13 +27,13 @@ async def list_turns(server: Server, room_id: RoomPath, params: NamedDependency[
 
     With `player`, only what that player was sent: turns that they know nothing of are left out.
     """
-    return server.recordings.turns(room_id, first=params.first, limit=params.limit, player=params.player)
+    return await server.recordings.turns(room_id, first=params.first, limit=params.limit, player=params.player)
 
 
 @route(get, f"{_RECORDING}/state", "recordings", "Get the state at a turn", Scope.ADMIN, "refused", example={"turn": 1})
 async def get_recorded_state(server: Server, room_id: RoomPath, params: NamedDependency[TurnQuery]) -> TurnState:
     """All that is saved of the room, as it was at the end of the turn; with `player`, what that player saw of it."""
-    return server.recordings.turn(room_id, params.turn, player=params.player)
+    return await server.recordings.turn(room_id, params.turn, player=params.player)
 
 
 @route(get, f"{_RECORDING}/file", "recordings", "Download a recording", Scope.ADMIN, media_type=_FILE)

@@ -3,8 +3,10 @@
 They show everything, secrets too. What is shown for one player has nothing but what that player was sent.
 """
 
-from collections.abc import Iterator
-from typing import Any
+import asyncio
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Any, TypeVar
 
 import msgspec
 
@@ -34,6 +36,8 @@ from holdfast.server.rooms.runner import RoomRunner
 from holdfast.server.sessions import SessionLifecycle
 
 TURNS_PER_PAGE = 100
+T = TypeVar("T")
+
 _decode = msgspec.msgpack.Decoder().decode
 _OF_PLAYERS = ("message", "ask", "latest")
 
@@ -49,6 +53,13 @@ class RecordingOperations:
         self._directory = directory
         self._lifecycle = lifecycle
         self._recordings = recordings
+        self._reading = asyncio.Lock()
+
+    async def _read_beside(self, room_id: str, read: Callable[[RecordingReader], T]) -> T:
+        """Read in a thread, one recording at a time: it may take seconds, in which the games go on."""
+        reader = self._recordings.get(room_id).reader()
+        async with self._reading:
+            return await asyncio.to_thread(read, reader)
 
     def get(self, room_id: str) -> RecordingInfo:
         """What is kept of a room's recording."""
@@ -69,9 +80,18 @@ class RecordingOperations:
         recording = self._recordings.get(room_id)
         return to_bytes(recording.head, recording.blocks(), recording.stopped)
 
-    def turns(self, room_id: str, *, first: int = 0, limit: int = TURNS_PER_PAGE, player: str = "") -> TurnPage:
+    async def turns(self, room_id: str, *, first: int = 0, limit: int = TURNS_PER_PAGE, player: str = "") -> TurnPage:
         """Turns from a number on; the newest ones without it."""
-        reader = self._recordings.get(room_id).reader()
+        return await self._read_beside(room_id, partial(self.page, first=first, limit=limit, player=player))
+
+    async def turn(self, room_id: str, number: int, *, player: str = "") -> TurnState:
+        """A turn (0: the newest), and the room's state at its end."""
+        return await self._read_beside(room_id, partial(self.state, number=number, player=player))
+
+    def page(
+        self, reader: RecordingReader, *, first: int = 0, limit: int = TURNS_PER_PAGE, player: str = ""
+    ) -> TurnPage:
+        """Turns of a recording, as `turns` does."""
         begin = max(first, reader.first) if first else max(reader.first, reader.last - limit + 1)
         end = min(begin + limit - 1, reader.last)
         if player:
@@ -80,9 +100,8 @@ class RecordingOperations:
             shown = [turn_info(reader.head, each) for each in reader.replay(begin, end)]
         return TurnPage(shown, reader.first, reader.last)
 
-    def turn(self, room_id: str, number: int, *, player: str = "") -> TurnState:
-        """A turn (0: the newest), and the room's state at its end."""
-        reader = self._recordings.get(room_id).reader()
+    def state(self, reader: RecordingReader, *, number: int, player: str = "") -> TurnState:
+        """A turn of a recording, as `turn` does."""
         number = number or reader.last
         _check_number(reader, number)
         if player:

@@ -111,17 +111,22 @@ class Recorder:
 
     def begin(self, run: Callable[..., Any], args: tuple[Any, ...]) -> None:
         """A turn begins."""
+        if self.recording.stopped:
+            return
         self._began_at = self._clock.now()
         self._cause = self._cause_of(run, args)
         self._sent.clear()
         if self._seen is None:
             # Not before: a room that is restored was filled meanwhile.
-            self._seen = self._first_seen()
+            try:
+                self._seen = self._first_seen()
+            except Exception as failure:  # noqa: BLE001 - the game's values may be anything
+                self._stop(f"its state cannot be recorded: {failure}")
 
     def end(self, error: Exception | None) -> None:
         """The turn is over, and what it was for is done."""
         cause, self._cause = self._cause, None
-        if cause is None or self.recording.stopped:
+        if cause is None:
             return
         if cause.kind == "tick":
             cause = CauseRecord("tick", cause.name, body=_encode([self._timers.dt_s]))
@@ -207,6 +212,8 @@ class Recorder:
     def _stop(self, why: str) -> None:
         self.recording.close_block()
         self.recording.stopped = why
+        self._cause = self._seen = None
+        self._sent.clear()
         log.error("a room is no longer recorded", room=self._room.id, kind=self._room.kind, why=why)
 
     # Causes
@@ -227,9 +234,10 @@ class Recorder:
         codec: Codec | None,
         *args: Any,
     ) -> Any:
-        # Encoded before the handler can change it.
-        packed = _packed(body, codec, self._types.get(name)) if codec is not None else _encoded(body)
-        self._cause = CauseRecord(kind, name, player_id, packed)
+        if not self.recording.stopped:
+            # Encoded before the handler can change it.
+            packed = _packed(body, codec, self._types.get(name)) if codec is not None else _encoded(body)
+            self._cause = CauseRecord(kind, name, player_id, packed)
         return run(*args)
 
     def _cause_of(self, run: Callable[..., Any], args: tuple[Any, ...]) -> CauseRecord:

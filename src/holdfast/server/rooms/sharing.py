@@ -150,7 +150,8 @@ class Sharing:
         follower = self._follower_of(seat)
         if follower is not None:
             follower.restart()
-            if not self._turns.in_turn:
+            # A client that asks again and again has to read what it was sent before.
+            if not self._turns.in_turn and follower.can_read(seat):
                 self.catch_up(follower)
 
     def _follower_of(self, seat: Seat) -> StateFollower | None:

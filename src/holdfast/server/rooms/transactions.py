@@ -123,8 +123,12 @@ class Transactions:
         if error is not None:
             self._buffer.undo()
             self._call(acts)
-            self._entries.restore()
-            before.restore()
+            # What is in the parts of the state may be in the rest of it too, which was noted before.
+            for restore in (self._entries.restore, before.restore):
+                try:
+                    restore()
+                except Exception as failure:  # noqa: BLE001 - classes of the game's own may raise
+                    self._complain(type(failure), f"the state cannot be restored: {failure}", "")
         if self._parts:
             for parts in self._parts:
                 parts.forget()
@@ -216,8 +220,6 @@ class _Before:
 
     def restore(self) -> None:
         room, context = self._room, self._context
-        if self.memento is not None:
-            self.memento.restore()
         room.state = self._state
         for player, data in self._data:
             player.data = data
@@ -227,6 +229,8 @@ class _Before:
         else:
             room.max_players = self._max_players
         context.random.setstate(self._random)
+        if self.memento is not None:
+            self.memento.restore()
 
 
 def _stays(_: Any) -> None:
