@@ -192,7 +192,7 @@ async def test_the_same_calls_as_in_a_room_of_a_server_lead_to_the_place() -> No
         assert guest.player_id.startswith("guest-")
         assert (await guest.join("hall")).id == seat_of(guest).id == "hall"
         assert [info.players for info in await guest.my_rooms()] == [1]
-        with pytest.raises(NotFound, match="its one room is 'hall'"):
+        with pytest.raises(NotFound, match="one room, 'hall', and no directory"):
             await guest.search()
         with pytest.raises(NotAllowed, match="close the session"):
             await seat_of(guest).leave()

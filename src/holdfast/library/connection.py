@@ -223,7 +223,8 @@ class StreamConnection:
             case "leave":
                 problem = RequestProblem(NotAllowed.code, "to leave, close the session: this server has one room")
             case name:
-                problem = RequestProblem(NotFound.code, f"this server has no {name!r}: its one room is {place.kind!r}")
+                said = f"there is no request {name!r} here: this server has one room, {place.kind!r}, and no directory"
+                problem = RequestProblem(NotFound.code, said)
         return Reply(request.id, None, problem)
 
     # Sessions

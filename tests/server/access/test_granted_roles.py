@@ -10,6 +10,7 @@ import pytest
 from holdfast import (
     Auth,
     Invalid,
+    Message,
     MessageRefused,
     NotAllowed,
     NotFound,
@@ -19,6 +20,7 @@ from holdfast import (
     RoomAgent,
     Storage,
     Throttled,
+    on,
 )
 from holdfast.events import RoleGranted, RoleRevoked
 from holdfast.identity import Guest, Password
@@ -31,6 +33,10 @@ from tests.server.access.kit import Say, back, hall, lose, seated, serving, sign
 from tests.server.access.test_roles import Smite, _heard, court
 from tests.server.directory.seats import PATIENT
 from tests.server.durability.bench import a_moment, in_virtual_time
+
+
+class Wait(Message):
+    """A turn that takes a second."""
 
 
 def roles(server: MemoryServer, session_id: str) -> set[str]:
@@ -56,6 +62,48 @@ async def test_a_granted_role_lets_a_seated_player_send_what_needs_it_until_it_i
 
         assert (granted.roles, granted.granted, granted.revoked) == (["gm"], ["gm"], [])
         assert (revoked.roles, revoked.granted, revoked.revoked) == ([], [], ["gm"])
+
+
+class Throne(Room[PlayerData]):
+    """Where a turn may take its time."""
+
+    def on_create(self, config: dict[str, Any]) -> None:
+        self.smitten: list[str] = []
+
+    @on
+    async def wait(self, player: Player[PlayerData], wait: Wait) -> None:
+        await asyncio.sleep(1.0)
+
+    @on(role="gm")
+    def smite(self, player: Player[PlayerData], smite: Smite) -> None:
+        self.smitten.append(smite.who)
+
+
+@in_virtual_time
+async def test_messages_that_wait_for_their_turn_are_refused_if_the_role_is_revoked_meanwhile() -> None:
+    async with MemoryServer([Throne]) as server:
+        players = server.operate.players
+        await players.grant("eve", "gm")
+        ada, eve = await server.connect("ada"), await server.connect("eve")
+        hers = await ada.join_or_create("throne")
+        eves = await eve.join(hers.id)
+        (throne,) = server.rooms
+        assert isinstance(throne, Throne)
+
+        await eves.ask(Smite("before"))
+        await hers.send(Wait())
+        await asyncio.sleep(0.1)
+        asking = asyncio.create_task(eves.ask(Smite("asked")))
+        await eves.send(Smite("sent"))
+        eves.send_latest(Smite("unreliable"))
+        await asyncio.sleep(0.1)
+        await players.revoke("eve", "gm")
+
+        with pytest.raises(NotAllowed, match="'smite' requires the role 'gm'"):
+            await asking
+        refused = await eves.receive(MessageRefused)
+        assert (refused.type, refused.code) == ("smite", "not_allowed")
+        assert throne.smitten == ["before"]
 
 
 @in_virtual_time

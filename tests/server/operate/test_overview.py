@@ -27,8 +27,14 @@ class Odd(Message):
     what: Any = None
 
 
+class Loadout(msgspec.Struct):
+    weapon: str = "sword"
+
+
 class Board(Room[PlayerData]):
     grace_s = 12.0
+    join_options = Loadout
+    sends = (Move, Odd)
 
     @on(Move)
     def move(self, player: Player[PlayerData], move: Move) -> None:
@@ -159,4 +165,6 @@ async def test_kinds_say_their_settings_and_the_messages_they_understand(world: 
     assert schema["$defs"]["Point"]["properties"]["y"] == {"type": "number", "default": 0.0}
     assert server.operate.node.settings().store == "memory"
     # All of it can be told as JSON.
-    assert msgspec.json.decode(msgspec.json.encode(board))["kind"] == "board"
+    told = msgspec.json.decode(msgspec.json.encode(board))
+    assert (told["kind"], told["settings"]["sends"], told["settings"]["shares"]) == ("board", ["move", "odd"], [])
+    assert told["options"]["$defs"]["Loadout"]["properties"]["weapon"] == {"type": "string", "default": "sword"}

@@ -30,7 +30,9 @@ _SHARED_S = 0.9 * OVERVIEW_S
 _EVENTS_MAX = 100
 
 # Settings of a kind of rooms, named as in its class.
-_SETTINGS = [name for name in Room.__annotations__ if name not in {"kind", "state"} and not name.startswith("_")]
+# Not what is no setting, and not classes: what a player joins with is shown as a schema.
+_NOT_SHOWN = {"kind", "state", "sends", "join_options"}
+_SETTINGS = [name for name in Room.__annotations__ if name not in _NOT_SHOWN and not name.startswith("_")]
 _STATES = (SessionState.PRECONNECT, SessionState.CONNECTED, SessionState.DISCONNECTED)
 
 
@@ -135,9 +137,12 @@ def _kind(room_type: type[Room[Any]]) -> KindInfo:
         for name, handler in sorted(room_handlers(room_type).items())
     ]
     options = room_type.join_options
+    sends = room_type.sends
+    settings = {name: getattr(room_type, name) for name in _SETTINGS}
+    settings["sends"] = [each.wire_name for each in sends] if sends is not None else None
     return KindInfo(
         room_type.kind,
-        {name: getattr(room_type, name) for name in _SETTINGS},
+        settings,
         messages,
         _schema(options) if options is not None else None,
     )

@@ -71,6 +71,9 @@ class Delivery:
         else:
             try:
                 run, args = handler.method, (self._room, seat.member, handler.decoders[codec].decode(frame.body))
+                if handler.role:
+                    # Not by a call for every message: most handlers require none.
+                    run, args = _allowed, (handler, seat.session, *args)
             except Exception as error:  # noqa: BLE001 - its number is used up: any error has to be answered
                 # Other errors are raised by the game's own check of it.
                 run, args = _refuse, (Invalid(str(error)) if isinstance(error, DECODE_ERRORS) else error,)
@@ -186,10 +189,10 @@ class Delivery:
         if self._turns.is_busy:
             size = len(frame.body) + MESSAGE_OVERHEAD_BYTES
             outlet.latest_waiting_bytes += size
-        run = handler.method
+        run, args = self._call_of(handler, seat, message)
         if self.recorder is not None:
             run = self.recorder.of_message(run, "latest", seat, frame.type, frame.body, codec)
-        self._turns.take(run, (self._room, seat.member, message), self._latest_ended, (seat, outlet, frame.type, size))
+        self._turns.take(run, args, self._latest_ended, (seat, outlet, frame.type, size))
 
     def ask_native(self, seat: Seat, message: Message, answered: Answered) -> None:
         """The same for an agent that waits for the answer."""
@@ -210,14 +213,18 @@ class Delivery:
             raise Throttled("too many turns of the room are waiting: send it again later")
         if seat.session.rates is not None and not self._may_send(seat.session, seat.session.rates):
             raise Throttled("this agent sends too many messages at once: raise the messages_per_s of its role")
-        run: Callable[..., Any] = handler.method
-        args: tuple[Any, ...] = (self._room, seat.member, message)
+        run, args = self._call_of(handler, seat, message)
         if done is not None and self._is_transactional:
             run, args = _answering, (partial(_check_native, message.wire_name), run, args)
         if self.recorder is not None:
             kind: CauseKind = "message" if done is None else "ask"
             run = self.recorder.of_message(run, kind, seat, message.wire_name, message, None)
         self._turns.take(run, args, done or self._applied, (seat, seat.outlet, 0, message.wire_name, 0))
+
+    def _call_of(self, handler: Handler, seat: Seat, message: Message) -> tuple[Callable[..., Any], tuple[Any, ...]]:
+        """What to run for a message, and with what."""
+        args = (self._room, seat.member, message)
+        return (_allowed, (handler, seat.session, *args)) if handler.role else (handler.method, args)
 
     def _may_send(self, session: Session, rates: Rates) -> bool:
         """Whether an agent with special limits may send a message now: agents have no others."""
@@ -294,6 +301,13 @@ class Delivery:
 
 def _role_missing(handler: Handler) -> NotAllowed:
     return NotAllowed(f"{handler.message_type.wire_name!r} requires the role {handler.role!r}")
+
+
+def _allowed(handler: Handler, session: Session, *args: Any) -> Any:
+    """The turn of a message that requires a role, which may have been revoked while it waited."""
+    if handler.role not in session.roles:
+        raise _role_missing(handler)
+    return handler.method(*args)
 
 
 def _refuse(error: Exception) -> None:

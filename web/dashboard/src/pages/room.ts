@@ -15,7 +15,19 @@ import type { Page } from "../page";
 import { attempt, confirm, field, reasonOf, showProblem } from "../ui/dialog";
 import { every, fill, h, part } from "../ui/dom";
 import { date, milliseconds, span } from "../ui/format";
-import { badge, card, facts, heading, id, loading, nothing, playerLink, sessionLink, table } from "../ui/parts";
+import {
+  badge,
+  card,
+  facts,
+  heading,
+  id,
+  loading,
+  nothing,
+  playerLink,
+  playerName,
+  sessionLink,
+  table,
+} from "../ui/parts";
 import { RecordingCard } from "../ui/recording";
 import { Traffic } from "../ui/traffic";
 import { Tree } from "../ui/tree";
@@ -118,10 +130,10 @@ export const room: Page = (root, room_id) => {
       }
     }
   };
-  const kick = async (player: string): Promise<void> => {
+  const kick = async (player: string, name: string): Promise<void> => {
     const told = await confirm({
       title: "Kick this player?",
-      text: [h("b", null, player), " loses the seat and its data."],
+      text: [h("b", null, playerName(player, name)), " loses the seat and its data."],
       fields: field("Reason", h("input", { name: "reason", maxlength: 256 }), "Shown to the player."),
       action: "Kick",
       isDangerous: true,
@@ -130,15 +142,15 @@ export const room: Page = (root, room_id) => {
       const reason = String(told.get("reason"));
       await attempt(
         () => act("DELETE", path`/v1/rooms/${room_id}/seats/${player}`, { reason }),
-        `${player} was kicked.`,
+        `${name || player} was kicked.`,
       );
       await look();
     }
   };
-  const kickOut = async (player: string): Promise<void> => {
+  const kickOut = async (player: string, name: string): Promise<void> => {
     const told = await confirm({
       title: "Kick this spectator?",
-      text: [h("b", null, player), " watches the room no more."],
+      text: [h("b", null, playerName(player, name)), " watches the room no more."],
       fields: field("Reason", h("input", { name: "reason", maxlength: 256 }), "Shown to the spectator."),
       action: "Kick",
       isDangerous: true,
@@ -147,7 +159,7 @@ export const room: Page = (root, room_id) => {
       const reason = String(told.get("reason"));
       await attempt(
         () => act("DELETE", path`/v1/rooms/${room_id}/spectators/${player}`, { reason }),
-        `${player} was kicked.`,
+        `${name || player} was kicked.`,
       );
       await look();
     }
@@ -270,7 +282,7 @@ function drawAbout(info: RoomInfo) {
   );
 }
 
-function drawSeats(seats: SeatInfo[], kick: (player: string) => void) {
+function drawSeats(seats: SeatInfo[], kick: (player: string, name: string) => void) {
   if (seats.length === 0) {
     return nothing("No players.", "An empty room ends by itself.");
   }
@@ -294,14 +306,14 @@ function drawSeats(seats: SeatInfo[], kick: (player: string) => void) {
       milliseconds(seat.latency_ms),
       h(
         "button",
-        { class: "small danger", "data-key": `kick ${seat.player}`, onclick: () => kick(seat.player) },
+        { class: "small danger", "data-key": `kick ${seat.player}`, onclick: () => kick(seat.player, seat.name) },
         "Kick",
       ),
     ]),
   );
 }
 
-function drawSpectators(spectators: SpectatorInfo[], total: number, kick: (player: string) => void) {
+function drawSpectators(spectators: SpectatorInfo[], total: number, kick: (player: string, name: string) => void) {
   if (spectators.length === 0) {
     return nothing("Nobody watches.");
   }
@@ -314,7 +326,11 @@ function drawSpectators(spectators: SpectatorInfo[], total: number, kick: (playe
     ),
     [badge(each.state), each.expires_in_s > 0 && h("small", null, ` ${span(each.expires_in_s)} left`)],
     milliseconds(each.latency_ms),
-    h("button", { class: "small danger", "data-key": `kick ${each.player}`, onclick: () => kick(each.player) }, "Kick"),
+    h(
+      "button",
+      { class: "small danger", "data-key": `kick ${each.player}`, onclick: () => kick(each.player, each.name) },
+      "Kick",
+    ),
   ]);
   const more = total - spectators.length;
   return [

@@ -6,7 +6,7 @@ import type { Page } from "../page";
 import { attempt, confirm, field, showProblem } from "../ui/dialog";
 import { every, fill, h, part } from "../ui/dom";
 import { bytes, clock, counted, date, milliseconds, span, words } from "../ui/format";
-import { badge, card, facts, heading, id, loading, nothing, playerLink, roomLink } from "../ui/parts";
+import { badge, card, facts, heading, id, loading, nothing, playerLink, playerName, roomLink } from "../ui/parts";
 
 export const session: Page = (root, session_id) => {
   const actions = h("div", { class: "buttons" });
@@ -109,7 +109,11 @@ export const session: Page = (root, session_id) => {
     const seat = info;
     const told = await confirm({
       title: "Kick from the room?",
-      text: ["The player ", h("b", null, seat?.player ?? ""), " loses the seat and its data. The session continues."],
+      text: [
+        "The player ",
+        h("b", null, playerName(seat?.player ?? "", seat?.name ?? "")),
+        " loses the seat and its data. The session continues.",
+      ],
       fields: field("Reason", h("input", { name: "reason", maxlength: 256 }), "Shown to the player."),
       action: "Kick",
       isDangerous: true,
@@ -118,7 +122,7 @@ export const session: Page = (root, session_id) => {
       const reason = String(told.get("reason"));
       await attempt(
         () => act("DELETE", path`/v1/rooms/${seat.room}/seats/${seat.player}`, { reason }),
-        `${seat.player} was kicked.`,
+        `${seat.name || seat.player} was kicked.`,
       );
       await look();
     }
