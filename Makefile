@@ -29,12 +29,14 @@ KILLS ?= 1000
 # Which benchmarks run, all if empty, and how often each system is measured: make bench ONLY=echo,tick ROUNDS=1
 ONLY ?=
 ROUNDS ?= 3
+# A Godot 4 for `make godot`; without it one is fetched
+GODOT ?=
 
 # The tests start hundreds of processes: none should compile again what another one has compiled.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup web browser demo quick test check fmt lint types docs sim fuzz fuzz-state audit storm soak bench clean
+.PHONY: help setup web browser demo quick test check fmt lint types docs sim fuzz fuzz-state audit godot storm soak bench clean
 # check runs its parts in order, the fast ones first, also under make -j.
 .NOTPARALLEL:
 
@@ -127,6 +129,10 @@ fuzz-state: $(STAMP) ## compare mirrors with a state that is changed at random (
 
 audit: $(STAMP) ## ask the advisory databases about every package that is installed (needs the internet)
 	$(BIN)/pip-audit --strict --requirement constraints.txt --disable-pip --no-deps
+
+godot: $(STAMP) ## test ENet with Godot 4, which is fetched from Debian into .godot (530 MB), or GODOT=/path/to/godot
+	$(if $(GODOT),,sh tests/godot.sh .godot)
+	GODOT="$(or $(GODOT),$(CURDIR)/.godot/godot)" $(BIN)/python -m pytest -q tests/transports/enet/test_foreign.py -k godot
 
 storm: $(STAMP) ## kill a server again and again; check that nothing is lost (KILLS=1000, SEED=42, STORE=nats)
 	$(BIN)/python -m tests.storm --kills $(KILLS) $(if $(STORE),--store $(STORE)) $(if $(SEED),--seed $(SEED))

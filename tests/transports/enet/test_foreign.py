@@ -1,6 +1,8 @@
-"""ENet's own C library at the other end: in pyenet, and in LÖVE. Both are skipped where they are not installed."""
+"""ENet's own C library at the other end: in pyenet, LÖVE and Godot. Each is skipped where it is not installed."""
 
 import asyncio
+import os
+import shlex
 import shutil
 from importlib import import_module
 from importlib.util import find_spec
@@ -126,6 +128,65 @@ async def test_a_game_of_love_is_served(tmp_path: Path) -> None:
     game = await asyncio.create_subprocess_exec(
         *("love", str(tmp_path)),
         env={"ENET_PORT": str(port), "PATH": "/usr/bin:/bin", "HOME": str(tmp_path), "SDL_VIDEODRIVER": "dummy"},
+        stdout=asyncio.subprocess.PIPE,
+    )
+    async with asyncio.timeout(DEADLINE_S):
+        await echo.talk()
+        output, _ = await game.communicate()
+
+    assert output.splitlines()[-1].split() == [b"4200", b"2", b"true", b"bye"]
+    await echo.finish()
+
+
+GODOT = shlex.split(os.environ.get("GODOT", "")) or [found for found in [shutil.which("godot")] if found]
+GDSCRIPT = f"""
+extends SceneTree
+
+func _init():
+    var host := ENetConnection.new()
+    host.create_host(1, 3)
+    var peer := host.connect_to_host("127.0.0.1", OS.get_environment("ENET_PORT").to_int(), 3)
+    var big := "fragments ".repeat(3000).to_utf8_buffer()
+    var heard := 0
+    var newest := 0
+    var closed := ""
+    while true:
+        var event: Array = host.service({STEP_MS})
+        if event[0] == ENetConnection.EVENT_CONNECT:
+            peer.send(0, "{TEXT.name}".to_utf8_buffer(), ENetPacketPeer.FLAG_RELIABLE)
+        elif event[0] == ENetConnection.EVENT_RECEIVE:
+            var data := peer.get_packet()
+            if event[3] == 0:
+                heard += 1
+                if heard == 1:
+                    peer.send(0, "hello".to_utf8_buffer(), ENetPacketPeer.FLAG_RELIABLE)
+                    peer.send(0, big, ENetPacketPeer.FLAG_RELIABLE)
+                elif data != big:
+                    print("the payload is another one")
+                    break
+            elif event[3] == 1:
+                newest += 1
+            else:
+                closed = data.slice(2).get_string_from_utf8()
+        elif event[0] == ENetConnection.EVENT_DISCONNECT:
+            print(event[2], " ", heard, " ", newest > 0, " ", closed)
+            break
+        if heard >= 2:
+            peer.send(1, "aim".to_utf8_buffer(), 0)
+    quit()
+"""
+
+
+@pytest.mark.skipif(not GODOT, reason="Godot 4 is not installed: make godot")
+async def test_a_game_of_godot_is_served(tmp_path: Path) -> None:
+    (tmp_path / "project.godot").write_text('config_version=5\n[application]\nconfig/name="enet"\n')
+    (tmp_path / "run.gd").write_text(GDSCRIPT)
+    echo = Echo()
+    port = await echo.serve()
+
+    game = await asyncio.create_subprocess_exec(
+        *(*GODOT, "--headless", "--path", str(tmp_path), "-s", "res://run.gd"),
+        env={"ENET_PORT": str(port), "PATH": "/usr/bin:/bin", "HOME": str(tmp_path)},
         stdout=asyncio.subprocess.PIPE,
     )
     async with asyncio.timeout(DEADLINE_S):

@@ -7,6 +7,7 @@ import pytest
 from holdfast.core.tables import IllegalTransition
 from holdfast.transports.enet import wire
 from holdfast.transports.enet.inbound import BrokenFragments, Inbound, TooBig
+from holdfast.transports.enet.outbound import Outbound
 from holdfast.transports.enet.pace import THROTTLE_MAX
 from holdfast.transports.enet.peer import LATEST, PEER_TABLE, Peer, PeerState, PeerStep
 from holdfast.transports.port import BROKEN, NO_STATUS, TOO_BIG, VANISHED
@@ -217,8 +218,17 @@ def test_a_peer_that_is_not_read_does_not_acknowledge_more_than_the_limit() -> N
 # What a peer may not do
 
 
-def fragment(seq: int, index: int, *, count: int = 3, total: int = 6, offset: int | None = None) -> wire.Fragment:
-    return wire.Fragment(0, seq, True, 1, count, index, total, 2 * index if offset is None else offset, b"ab")
+def fragment(
+    seq: int,
+    index: int,
+    *,
+    start_seq: int = 1,
+    count: int = 3,
+    total: int = 6,
+    offset: int | None = None,
+    data: bytes = b"ab",
+) -> wire.Fragment:
+    return wire.Fragment(0, seq, True, start_seq, count, index, total, 2 * index if offset is None else offset, data)
 
 
 def test_fragments_in_any_order_make_one_packet() -> None:
@@ -238,6 +248,7 @@ def test_fragments_in_any_order_make_one_packet() -> None:
     [
         [fragment(1, 1)],
         [fragment(1, 0, count=0)],
+        [fragment(1, 0, data=b"")],
         [fragment(1, 0), wire.Reliable(0, 2, True, b"")],
         [fragment(1, 0), fragment(2, 1, offset=4)],
         [fragment(1, 0), fragment(2, 1, total=7)],
@@ -306,26 +317,30 @@ def test_datagrams_of_another_session_are_ignored() -> None:
 
     other = wire.Datagram(0, world.server.session ^ 1, 1, [wire.DisconnectNow(255, 9, False, 0)])
 
-    assert not world.server.receive(other, world.now)
+    assert world.server.receive(other, world.now) == 1
     assert world.server.state is PeerState.CONNECTED
 
 
-def test_only_datagrams_with_something_new_are_of_use() -> None:
+def test_commands_that_bring_nothing_are_counted_each() -> None:
     world = World().connect()
     assert world.server is not None
     server, session = world.server, world.server.session
 
-    def receive(command: wire.Command) -> bool:
-        return server.receive(wire.Datagram(0, session, 1, [command]), world.now)
+    def idle(*commands: wire.Command) -> int:
+        return server.receive(wire.Datagram(0, session, 1, [*commands]), world.now)
 
-    assert receive(wire.Reliable(0, 2, True, b"new"))
-    assert not receive(wire.Reliable(0, 2, True, b"new"))
-    assert not receive(wire.PeerPing(255, 5, True))
-    assert not receive(wire.Acknowledge(0, 1, False, 99, 1))
-    assert not receive(wire.Unsequenced(LATEST, 0, False, 1, b"may overtake"))
-    assert not receive(wire.Unreliable(0, 0, False, 1, b"on the wrong channel"))
-    assert receive(wire.Unreliable(LATEST, 0, False, 1, b"newest"))
-    assert not receive(wire.Unreliable(LATEST, 0, False, 1, b"newest"))
+    assert idle(wire.Reliable(0, 2, True, b"new")) == 0
+    assert idle(wire.Reliable(0, 2, True, b"new")) == 1
+    assert idle(*[wire.PeerPing(255, 5, True)] * 3) == 3
+    assert idle(wire.Acknowledge(0, 1, False, 99, 1)) == 1
+    assert idle(wire.Unsequenced(LATEST, 0, False, 1, b"may overtake")) == 1
+    assert idle(wire.Unreliable(0, 0, False, 1, b"on the wrong channel")) == 1
+    newest = wire.Unreliable(LATEST, 0, False, 1, b"newest")
+    assert idle(newest, newest) == 1
+    assert idle() == 1
+    # A part of a payload is not one yet: a peer could send parts for ever.
+    assert idle(fragment(3, 0, start_seq=3)) == 1
+    assert idle(fragment(4, 1, start_seq=3), fragment(5, 2, start_seq=3)) == 1
 
 
 @every_case("state, step", [(state, step) for state in PeerState for step in PeerStep])
@@ -348,3 +363,21 @@ def test_a_dial_that_nobody_answers_repeats_its_connect() -> None:
 
     assert 3 <= world.packets <= 6
     assert isinstance(world.client, Peer)
+
+
+def test_a_peer_that_acknowledges_nothing_costs_a_look_at_what_is_in_flight_a_hundred_times_a_second() -> None:
+    outbound = Outbound(1_200)
+    now = 0.0
+    for _ in range(2_000):
+        now += 0.0005
+        outbound.push(0, b"small")
+        outbound.due(now, 0.05, 1 << 20)
+
+    looks = 0
+    until = now + 1.0
+    while outbound.resend_at is not None and outbound.resend_at <= until:
+        now = outbound.resend_at
+        outbound.due(now, 0.05, 1 << 20)
+        looks += 1
+
+    assert looks <= 110

@@ -206,3 +206,17 @@ def test_the_largest_packet_may_be_small() -> None:
     assert verify.mtu == 576
     with pytest.raises(ValueError, match="at least 576"):
         Limits(udp_bytes_max=575)
+
+
+def test_of_a_stranger_only_the_first_commands_are_looked_at() -> None:
+    stranger = Stranger()
+    challenge = stranger.connect()
+    (verify,) = challenge.commands
+    assert challenge.time_ms is not None
+    guess = wire.Acknowledge(255, verify.seq ^ 1, False, verify.seq ^ 1, challenge.time_ms)
+    ack = wire.Acknowledge(255, verify.seq, False, verify.seq, challenge.time_ms)
+
+    assert isinstance(stranger.say(guess, guess, guess, ack, session=challenge.session), Proven)
+    assert stranger.say(guess, guess, guess, guess, ack, session=challenge.session) is None
+    data = wire.encode(7, 0, 5, [guess] * 60) + b"never read"
+    assert len(wire.decode(data, first=4).commands) == 4

@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 from holdfast.transports.enet import wire
 from holdfast.transports.enet.link import AcceptedLink, DialedLink
 from holdfast.transports.enet.peer import Peer, PeerState
-from holdfast.transports.enet.proof import SECRET_BYTES, AddressProof, Proven
+from holdfast.transports.enet.proof import SECRET_BYTES, STRANGERS_COMMANDS_MAX, AddressProof, Proven
 from holdfast.transports.links import peer_name, unreachable
 from holdfast.transports.listening import PendingConnections
 from holdfast.transports.port import Accept, DialError, Listener, Receiver, Subprotocol, Transport, TransportLimits
@@ -97,10 +97,11 @@ class ServerSocket(_Socket):
 
     def datagram_received(self, data: bytes, addr: _Address) -> None:
         try:
-            datagram = wire.decode(data)
+            link = self._links.get((addr, wire.receiver_of(data)))
+            # Anybody can send what costs much to read: of strangers only the beginning counts.
+            datagram = wire.decode(data, first=STRANGERS_COMMANDS_MAX if link is None else wire.COMMANDS_MAX)
         except wire.Malformed:
             return
-        link = self._links.get((addr, datagram.peer_id))
         if link is not None and link.protocol.session == datagram.session:
             link.datagram_received(datagram)
         else:

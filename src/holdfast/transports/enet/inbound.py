@@ -70,6 +70,8 @@ class Inbound:
     def _put_fragment(self, fragment: Fragment, packets: list[bytes]) -> None:
         if fragment.total > self._packet_bytes_max:
             raise TooBig
+        if not fragment.data:
+            raise BrokenFragments("a fragment is empty")
         if self._partial is None:
             self._partial, self._first = bytearray(), fragment
             if fragment.index or fragment.seq != fragment.start_seq or not fragment.count:

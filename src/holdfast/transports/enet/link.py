@@ -122,7 +122,7 @@ class EnetLink:
     def datagram_received(self, datagram: wire.Datagram) -> None:
         """A datagram of this peer."""
         peer = self.protocol
-        is_useful = peer.receive(datagram, self._loop.time())
+        idle_count = peer.receive(datagram, self._loop.time())
         if peer.payloads:
             if not self._is_deaf:
                 self._unread += peer.payloads
@@ -140,8 +140,9 @@ class EnetLink:
             # It broke the rules, and the peer closes.
             self._hear_no_more()
             self._cut_later()
-        if not is_useful and self._receiver is not None and not self._is_deaf and not self._is_lost:
-            tell(self, self._receiver.kept_busy)
+        for _ in range(idle_count):
+            if self._receiver is not None and not self._is_deaf and not self._is_lost:
+                tell(self, self._receiver.kept_busy)
         if self._is_congested and peer.waiting_bytes <= self._limits.write_high_bytes // 4:
             self._is_congested = False
             if self._receiver is not None and not self._is_lost:

@@ -7,6 +7,8 @@ from holdfast.transports.enet.pace import after_loss
 
 # Half of the distance at which ENet takes a sequence number for an old one, and a bound for tiny packets.
 IN_FLIGHT_MAX = 4096
+# A peer that acknowledges nothing must not make us look through thousands of commands every millisecond.
+_TOGETHER_S = 0.01
 
 
 class SentCommand:
@@ -137,8 +139,10 @@ class Outbound:
 
     def _lost(self, now: float, commands: list[bytes]) -> None:
         next_at: float | None = None
+        # What is due soon goes along: one look at everything in flight serves for a while.
+        until = now + _TOGETHER_S
         for sent in self._in_flight.values():
-            if now >= sent.sent_at + sent.resend_s:
+            if until >= sent.sent_at + sent.resend_s:
                 sent.sent_at = now
                 sent.resend_s = after_loss(sent.resend_s)
                 commands.append(sent.command)

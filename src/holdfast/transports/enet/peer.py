@@ -189,21 +189,24 @@ class Peer:
 
     # Receiving
 
-    def receive(self, datagram: wire.Datagram, now: float) -> bool:
-        """Process a datagram; False if it was of no use: nothing in it was new."""
+    def receive(self, datagram: wire.Datagram, now: float) -> int:
+        """Process a datagram; how many of its commands took work and brought nothing: no payload, no acknowledgement.
+
+        A datagram without commands counts as one, and so does a fragment before the last.
+        """
         if datagram.session != self.session and self.state is not PeerState.CONNECTING:
-            return False
+            return 1
         self.heard_at = now
-        is_useful = False
+        idle_count = 0 if datagram.commands else 1
         for command in datagram.commands:
             if self.state is PeerState.ENDED:
                 break
             handle = self._HANDLERS[self.state].get(type(command))
             useful, is_accepted = handle(self, command, now) if handle is not None else _IGNORED
-            is_useful = is_useful or useful
+            idle_count += not useful
             if is_accepted and command.wants_ack and datagram.time_ms is not None:
                 self._acks.append(wire.acknowledge(command.channel, command.seq, datagram.time_ms))
-        return is_useful
+        return idle_count
 
     # Each says whether a command was of use, and whether it shall be acknowledged.
 
@@ -287,7 +290,7 @@ class Peer:
         is_new = inbound.accepted_count != count
         if is_new:
             self.received_bytes += len(command.data)
-        return is_new, is_accepted
+        return is_new and not is_part(command), is_accepted
 
     def _deliver(self, channel: int, packets: list[bytes]) -> None:
         if channel == PAYLOADS:
@@ -399,6 +402,11 @@ class Peer:
         PeerState.DISCONNECTING: _OPEN,
         PeerState.ENDED: {},
     }
+
+
+def is_part(command: wire.Reliable | wire.Fragment) -> bool:
+    """Whether more of its packet follows."""
+    return isinstance(command, wire.Fragment) and command.index + 1 < command.count
 
 
 # As in ENet.

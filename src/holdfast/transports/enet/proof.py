@@ -20,6 +20,8 @@ from holdfast.transports.port import BROKEN, GOING_AWAY, TransportLimits
 SECRET_BYTES = 32
 # An acknowledgement comes within one to two of these.
 _COOKIE_S = 8.0
+STRANGERS_COMMANDS_MAX = 4
+"""Commands that are looked at: ENet sends an acknowledgement first. Each may be a guess at a cookie."""
 # The sizes of packets that a cookie can tell; a client with another gets the next smaller one.
 _MTUS = (wire.MTU_MIN, 1024, 1200, 1392)
 _MTU_SHIFT = 14
@@ -65,7 +67,7 @@ class AddressProof:
             return self._connect(first, address, now, taken_session) if isinstance(first, wire.Connect) else None
         if session == taken_session:
             return None
-        for command in datagram.commands:
+        for command in datagram.commands[:STRANGERS_COMMANDS_MAX]:
             match command:
                 case wire.Acknowledge(channel=wire.CONTROL):
                     mtu = self._read(command, f"{address} {peer_id} {session}", now)

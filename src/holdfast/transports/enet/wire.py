@@ -259,8 +259,8 @@ def receiver_of(data: bytes) -> int:
     return ((data[0] << 8) | data[1]) & _PEER_ID_MASK
 
 
-def decode(data: bytes) -> Datagram:
-    """Read a datagram; `Malformed` if it is not whole."""
+def decode(data: bytes, *, first: int = COMMANDS_MAX) -> Datagram:
+    """Read a datagram; `Malformed` if it is not whole. With a lower number only its first commands are read."""
     try:
         (head,) = _HEAD.unpack_from(data)
         start, time_ms = _HEAD.size, None
@@ -271,6 +271,8 @@ def decode(data: bytes) -> Datagram:
             raise Malformed("compressed datagrams are not supported")
         commands: list[Command] = []
         while start < len(data):
+            if len(commands) == first < COMMANDS_MAX:
+                break
             if len(commands) == COMMANDS_MAX:
                 raise Malformed("too many commands in a datagram")
             command, start = _decode_command(data, start)
