@@ -9,7 +9,7 @@ from holdfast.core.connection import Connection, ConnectionId
 from holdfast.core.limits import Limits
 from holdfast.core.messages import Message, PlayerData
 from holdfast.core.outlet import Backlog
-from holdfast.core.session import Player, PlayerId, RoomHandle, Seat, Session, SessionId
+from holdfast.core.session import Player, PlayerId, RoomHandle, Seat, SeatDelivery, Session, SessionId
 
 
 def a_session(
@@ -43,19 +43,31 @@ class Hero(PlayerData):
         self.hp = 100
 
 
-def _unused(*_: Any) -> None:
-    raise NotImplementedError
+class ARoom:
+    """A room whose seats can be freed, which it notes, and in which nothing else can be done."""
 
+    id = "r-1"
+    kind = "arena"
+    is_saved = False
+    grace_s = 30.0
 
-def _now(act: Callable[..., Any], *args: Any) -> None:
-    act(*args)
+    def __init__(self) -> None:
+        self.freed: list[tuple[Any, ...]] = []
 
+    def free(self, *told: Any) -> None:
+        self.freed.append(told)
 
-def a_handle(**calls: Any) -> RoomHandle:
-    """A room in which nothing can be done but these calls."""
-    names = ["keep", "deliver", "refuse", "deliver_latest", "has_read", "dropped", "returned", "leave", "free"]
-    calls = {"grace_s": lambda: 30.0, "later": _now, **dict.fromkeys(names, _unused), **calls}
-    return RoomHandle(id="r-1", kind="arena", is_saved=False, **calls)
+    def later(self, act: Callable[..., Any], *args: Any) -> None:
+        act(*args)
+
+    @property
+    def delivery(self) -> SeatDelivery:
+        raise NotImplementedError
+
+    def keep(self, *_: Any) -> None:
+        raise NotImplementedError
+
+    has_read = dropped = returned = leave = keep
 
 
 class Mailbox:
@@ -109,4 +121,4 @@ class Mailbox:
 
 def a_player(player_id: str = "ada", *, room: RoomHandle | None = None) -> Player[Hero]:
     """A player whose seat is reserved."""
-    return Seat(a_session(f"s-{player_id}", player_id), Hero(), room or a_handle()).player
+    return Seat(a_session(f"s-{player_id}", player_id), Hero(), room or ARoom()).player

@@ -7,9 +7,9 @@ import pytest
 from holdfast.core.messages import Message
 from holdfast.core.reasons import Reason
 from holdfast.core.room import context_of
-from holdfast.core.session import Player, Seat, SeatStep, seat_of
+from holdfast.core.session import Player, SeatStep, seat_of
 from tests.core.room_samples import an_arena, reserved, seated
-from tests.core.samples import Mailbox, a_handle, a_player
+from tests.core.samples import ARoom, Mailbox, a_player
 
 
 class Said(Message):
@@ -221,9 +221,9 @@ def test_a_player_is_spoken_to_through_the_context() -> None:
 
 
 def test_a_kick_is_asked_of_the_rooms_runner() -> None:
-    freed: list[tuple[Seat, Reason, str]] = []
-    ada = a_player("ada", room=a_handle(free=lambda *told: freed.append(told)))
+    room = ARoom()
+    ada = a_player("ada", room=room)
 
     ada.kick("no cheating")
 
-    assert freed == [(seat_of(ada), Reason.KICKED, "no cheating")]
+    assert room.freed == [(seat_of(ada), Reason.KICKED, "no cheating")]

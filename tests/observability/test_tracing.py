@@ -344,7 +344,7 @@ async def test_a_turn_that_is_cancelled_before_it_began_complains_of_nothing(wor
 
     # In one go: the task of the turn has no chance to begin.
     seat = seat_of(player)
-    seat.room.deliver(seat, Data(1, 1, 0, "say", Raw(MSGPACK.encode(Say("one")))))
+    seat.room.delivery.deliver(seat, Data(1, 1, 0, "say", Raw(MSGPACK.encode(Say("one")))))
     server.rooms.runner(room.id).abandon()
     await asyncio.sleep(0)
     gc.collect()

@@ -200,7 +200,7 @@ def an_overflow_drops_messages_silently() -> Iterator[None]:
 def the_window_is_endless() -> Iterator[None]:
     def __init__(channel: Channel, *arguments: Any) -> None:  # noqa: N807 - it takes the place of one
         right(channel, *arguments)
-        channel._window_messages_max = channel._window_bytes_max = _ENDLESS
+        channel.window_messages_max = channel.window_bytes_max = _ENDLESS
 
     right = Channel.__init__
     with patched(Channel, __init__=__init__):
@@ -223,13 +223,13 @@ def what_is_kept_is_endless() -> Iterator[None]:
 
 @mutant
 def what_is_said_to_one_overtakes_what_was_said_to_all() -> Iterator[None]:
-    def push(outlet: ChannelOutlet, name: str, body: bytes) -> None:
+    def send(outlet: ChannelOutlet, message: Any) -> None:
         broadcasts, outlet.broadcasts = outlet.broadcasts, None
-        right(outlet, name, body)
+        right(outlet, message)
         outlet.broadcasts = broadcasts
 
-    right = ChannelOutlet.push
-    with patched(ChannelOutlet, push=push):
+    right = ChannelOutlet.send
+    with patched(ChannelOutlet, send=send):
         yield
 
 

@@ -149,6 +149,7 @@ def _prefix(network: Range) -> int:
 # Shares: one or two addresses cannot exhaust a pool of the node
 
 
+@lru_cache(maxsize=64)
 def share_of(pool_max: int, share: float) -> int:
     """How much of a pool one address may hold, at least 1."""
     return min(pool_max, max(1, ceil(pool_max * share)))
@@ -165,6 +166,8 @@ class AddressShares:
         self.share = share
         self.names = tuple(full_share)
         self._full: list[Range] = []
+        # The last one that was asked for: a client that connects is counted in several pools.
+        self._last = ("", "")
         for name in self.names:
             try:
                 self._full.append(ip_network(name))
@@ -175,6 +178,13 @@ class AddressShares:
 
     def holder_of(self, address: str) -> str:
         """The name under which an address is counted; empty if it may use the whole pool."""
+        known, holder = self._last
+        if address != known:
+            holder = self._holder_of(address)
+            self._last = address, holder
+        return holder
+
+    def _holder_of(self, address: str) -> str:
         if not self._full and _IPV4.fullmatch(address):
             # As below, without reading it: thousands of clients return at once.
             return address

@@ -1,6 +1,6 @@
 """A block: messages that follow each other in the streams of several clients, encoded once for all of them."""
 
-from typing import Any
+from typing import Any, final
 
 from msgspec import Raw
 
@@ -14,6 +14,7 @@ Said = tuple[str, bytes]
 """One message: its wire name and its encoded body."""
 
 
+@final
 class Block:
     """Some messages in one codec. Channels keep a reference to it; it may grow until the first of them does.
 

@@ -37,9 +37,10 @@ class Channel:
     """One end of both streams."""
 
     __slots__ = (
-        *("_filled_to", "_in_flight", "_kept_bytes_max", "_kept_messages_max", "_sent_before", "_waiting"),
-        *("_window_bytes_max", "_window_messages_max", "accepted", "ack_sent", "acked", "applied", "generation"),
+        *("_in_flight", "_kept_bytes_max", "_kept_messages_max", "_sent_before", "_waiting"),
+        *("accepted", "ack_sent", "acked", "applied", "filled_to", "generation"),
         *("is_finished", "kept_bytes", "last_seq", "number", "overflowed", "purpose", "sent"),
+        *("window_bytes_max", "window_messages_max"),
     )
 
     def __init__(self, number: int, limits: Limits, purpose: str = "seat") -> None:
@@ -56,7 +57,7 @@ class Channel:
         self._in_flight = _NONE_IN_FLIGHT
         self._waiting = _NONE_WAITS
         self.kept_bytes = 0
-        self._filled_to = 0
+        self.filled_to = 0
         self.overflowed = False
         self.is_finished = False
         # Inward.
@@ -68,8 +69,8 @@ class Channel:
         """Keep to these limits from now on."""
         self._kept_bytes_max = limits.kept_bytes_max
         self._kept_messages_max = limits.kept_messages_max
-        self._window_bytes_max = limits.window_bytes_max
-        self._window_messages_max = limits.window_messages_max
+        self.window_bytes_max = limits.window_bytes_max
+        self.window_messages_max = limits.window_messages_max
 
     # Outward
 
@@ -82,14 +83,14 @@ class Channel:
     def is_full(self) -> bool:
         """Whether one more message might overflow the stream; a sender that can wait should."""
         return (
-            self.last_seq - self.acked >= self._window_messages_max
-            or self.kept_bytes >= self._window_bytes_max
-            or self.acked < self._filled_to
+            self.last_seq - self.acked >= self.window_messages_max
+            or self.kept_bytes >= self.window_bytes_max
+            or self.acked < self.filled_to
         )
 
     def would_fill(self, messages: int, size: int) -> bool:
         """Whether this much more would fill the window."""
-        return self.kept + messages >= self._window_messages_max or self.kept_bytes + size >= self._window_bytes_max
+        return self.kept + messages >= self.window_messages_max or self.kept_bytes + size >= self.window_bytes_max
 
     def push(self, name: str, body: bytes) -> bool:
         """Give a message its number and keep it; False if the stream has overflowed and keeps nothing."""
@@ -103,7 +104,7 @@ class Channel:
             self._waiting.append(entry)
         else:
             self._waiting = [entry]
-        if isinstance(entry, Block):
+        if type(entry) is Block:
             self.last_seq += len(entry.messages)
             self.kept_bytes += entry.size
         else:
@@ -147,7 +148,7 @@ class Channel:
         """The same for a peer that reads blocks."""
         entries, self._waiting = self._waiting, _NONE_WAITS
         # Nearly always everything that is kept fits into the window.
-        if self.kept_bytes > self._window_bytes_max or self.last_seq - self.acked > self._window_messages_max:
+        if self.kept_bytes > self.window_bytes_max or self.last_seq - self.acked > self.window_messages_max:
             entries = self._within_window(entries)
         if not entries:
             return []
@@ -155,7 +156,7 @@ class Channel:
         number, seq = self.number, self.sent + 1
         frames: list[Data | BlockFrame] = []
         for entry in entries:
-            if isinstance(entry, Block):
+            if type(entry) is Block:
                 frames.append(entry.frame(number, seq, ack))
                 seq += len(entry.messages)
             else:
@@ -170,8 +171,8 @@ class Channel:
 
     def _within_window(self, entries: list[Entry]) -> list[Entry]:
         """The first messages of what waits, as many as may be in flight; the others go on waiting."""
-        free = self._window_messages_max - (self.sent - self.acked)
-        free_bytes = self._window_bytes_max - sum(weight(entry)[1] for entry in self._in_flight)
+        free = self.window_messages_max - (self.sent - self.acked)
+        free_bytes = self.window_bytes_max - sum(weight(entry)[1] for entry in self._in_flight)
         count = 0
         if free > 0 and free_bytes > 0:
             messages = messages_of(entries)
@@ -196,7 +197,7 @@ class Channel:
         acked = self.acked
         while acked < ack and in_flight:
             entry = in_flight.popleft()
-            if not isinstance(entry, Block):
+            if type(entry) is not Block:
                 acked += 1
                 self.kept_bytes -= len(entry[1]) + MESSAGE_OVERHEAD_BYTES
             elif acked + len(entry.messages) <= ack:
@@ -246,7 +247,7 @@ class Channel:
 
         What they weigh only the peer knows, so the channel is full until it has applied them.
         """
-        self._filled_to = max(self._filled_to, accepted if accepted > self.last_seq else 0)
+        self.filled_to = max(self.filled_to, accepted if accepted > self.last_seq else 0)
         while self.last_seq < accepted and self.push(name, body):
             self._sent_before = self.last_seq
 
@@ -260,7 +261,7 @@ class Channel:
         The place of `filled_to` is the last of those that `fill_to` has kept.
         """
         self.last_seq = self._sent_before = last_seq
-        self._filled_to = filled_to
+        self.filled_to = filled_to
         self.acked = self.sent = last_seq - len(kept)
         self._in_flight, self._waiting = _NONE_IN_FLIGHT, [*kept] or _NONE_WAITS
         self.kept_bytes = sum(len(body) + MESSAGE_OVERHEAD_BYTES for _, body in kept)
@@ -270,7 +271,7 @@ class Channel:
     def accept(self, seq: int) -> bool:
         """Whether a message that came in is the next one; False for a double, `ProtocolError` for a gap."""
         if seq == self.accepted + 1:
-            if seq - self.applied > self._window_messages_max:
+            if seq - self.applied > self.window_messages_max:
                 raise ProtocolError("more messages in flight than the window allows", Reason.SEQUENCE)
             self.accepted = seq
             return True

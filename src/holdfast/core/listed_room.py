@@ -59,7 +59,7 @@ def check_open(room: Room[Any], player_id: PlayerId) -> None:
     if room.duplicate != "allow" and context.seats.of(player_id) is not None:
         raise Duplicate("this player is in the room already")
     if not context.seats.is_awaited(player_id):
-        check_space(room, 1)
+        _check_space(room, context, 1)
 
 
 def check_space(room: Room[Any], seats: int) -> None:
@@ -67,23 +67,27 @@ def check_space(room: Room[Any], seats: int) -> None:
     context = context_of(room)
     if context.is_closing:
         raise NotFound("the room is closing")
+    _check_space(room, context, seats)
+
+
+def _check_space(room: Room[Any], context: RoomContext, seats: int) -> None:
     if context.is_locked or context.listing.join_policy == "deny_all":
         raise RoomLocked("the room is locked" if context.is_locked else "the room takes nobody new")
-    check_full(room, seats)
+    check_full(room, context, seats)
 
 
 def check_seat(room: Room[Any], player_id: PlayerId) -> None:
     """Refuse a seat to a player whom the room itself lets in, locked or not."""
-    seats = context_of(room).seats
-    if room.duplicate != "allow" and seats.of(player_id) is not None:
+    context = context_of(room)
+    if room.duplicate != "allow" and context.seats.of(player_id) is not None:
         raise Duplicate(f"player {player_id} is in the room already")
-    if not seats.is_awaited(player_id):
-        check_full(room, 1)
+    if not context.seats.is_awaited(player_id):
+        check_full(room, context, 1)
 
 
-def check_full(room: Room[Any], seats: int) -> None:
+def check_full(room: Room[Any], context: RoomContext, seats: int) -> None:
     """Refuse this many newcomers if the room does not have the seats."""
-    if context_of(room).seats.used + seats > room.max_players:
+    if context.seats.used + seats > room.max_players:
         raise RoomFull(f"all {room.max_players} seats are taken, held or reserved")
 
 

@@ -2,9 +2,10 @@
 
 from collections.abc import Iterator
 
+from holdfast.core.by_player import ByPlayer
 from holdfast.core.connection import Connection, ConnectionId
 from holdfast.core.reasons import Reason
-from holdfast.core.session import PlayerId, Session, SessionId, SessionState, SessionStep
+from holdfast.core.session import Session, SessionId, SessionState, SessionStep
 
 
 class SessionRegistry:
@@ -12,7 +13,7 @@ class SessionRegistry:
 
     def __init__(self) -> None:
         self._by_id: dict[SessionId, Session] = {}
-        self._by_player: dict[PlayerId, tuple[Session, ...]] = {}
+        self._by_player: ByPlayer[Session] = ByPlayer()
         self._by_connection: dict[ConnectionId, Session] = {}
 
     def __len__(self) -> int:
@@ -27,12 +28,12 @@ class SessionRegistry:
 
     def of_player(self, player_id: str) -> list[Session]:
         """The sessions of a player, oldest first."""
-        return list(self._by_player.get(PlayerId(player_id), ()))
+        return list(self._by_player.all(player_id))
 
     def name_of(self, player_id: str) -> str:
         """A player's display name: that of the newest session, or empty."""
-        sessions = self._by_player.get(PlayerId(player_id))
-        return sessions[-1].name if sessions else ""
+        session = self._by_player.last(player_id)
+        return session.name if session is not None else ""
 
     def of_connection(self, connection_id: str) -> Session | None:
         return self._by_connection.get(ConnectionId(connection_id))
@@ -43,7 +44,7 @@ class SessionRegistry:
             raise ValueError(f"session {session.id} is already registered")
         self._by_id[session.id] = session
         if by_player:
-            self._by_player[session.player_id] = (*self._by_player.get(session.player_id, ()), session)
+            self._by_player.add(session.player_id, session)
 
     def attach(self, session: Session, connection: Connection, now: float) -> Connection | None:
         """Give the session a new connection; the one it replaces is returned."""
@@ -66,11 +67,7 @@ class SessionRegistry:
         """End the session and remove it; False if that has happened before."""
         if self._by_id.pop(session.id, None) is None:
             return False
-        others = tuple(each for each in self._by_player.get(session.player_id, ()) if each is not session)
-        if others:
-            self._by_player[session.player_id] = others
-        else:
-            self._by_player.pop(session.player_id, None)
+        self._by_player.remove(session.player_id, session)
         if session.connection is not None:
             self._by_connection.pop(session.connection.id, None)
         expired = reason is Reason.GRACE_ENDED and session.state is SessionState.DISCONNECTED

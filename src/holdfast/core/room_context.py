@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 from holdfast.core.broadcasts import Broadcasts
+from holdfast.core.by_player import ByPlayer
 from holdfast.core.grouping import Grouping
 from holdfast.core.limits import Limits
 from holdfast.core.names import NamesInRoom
@@ -121,7 +122,7 @@ class SeatRegistry:
         # In the order they were given.
         self._seats: dict[Seat, None] = {}
         # Several for a player in a room that allows it.
-        self._of_player: dict[PlayerId, tuple[Seat, ...]] = {}
+        self._of_player: ByPlayer[Seat] = ByPlayer()
         self._last_number = 0
         self._occupied: tuple[Seat, ...] | None = None
         # None while nobody in the room has chosen a name.
@@ -154,16 +155,15 @@ class SeatRegistry:
 
     def of(self, player_id: str) -> Seat | None:
         """The player's seat in any state, the oldest if they have several."""
-        seats = self._of_player.get(PlayerId(player_id))
-        return seats[0] if seats is not None else None
+        return self._of_player.first(player_id)
 
     def all_of(self, player_id: str) -> tuple[Seat, ...]:
         """All seats of a player, in any state."""
-        return self._of_player.get(PlayerId(player_id), ())
+        return self._of_player.all(player_id)
 
     def occupied_by(self, player_id: str) -> Seat | None:
         """The player's seat that is taken or held."""
-        seats = self._of_player.get(PlayerId(player_id), ())
+        seats = self._of_player.all(player_id)
         return next((seat for seat in seats if seat.state is not SeatState.RESERVED), None)
 
     def add(self, seat: Seat) -> None:
@@ -171,7 +171,7 @@ class SeatRegistry:
         seat.number = seat.number or self._last_number + 1
         self._last_number = max(self._last_number, seat.number)
         self._seats[seat] = None
-        self._of_player[seat.player_id] = (*self._of_player.get(seat.player_id, ()), seat)
+        self._of_player.add(seat.player_id, seat)
         self._take_name(seat)
         self.occupation_changed()
         self._changed()
@@ -219,11 +219,7 @@ class SeatRegistry:
         if seat in self._seats:
             del self._seats[seat]
             self._give_name_back(seat)
-        rest = tuple(each for each in self._of_player.get(seat.player_id, ()) if each is not seat)
-        if rest:
-            self._of_player[seat.player_id] = rest
-        else:
-            self._of_player.pop(seat.player_id, None)
+        self._of_player.remove(seat.player_id, seat)
         self.occupation_changed()
         self._changed()
 

@@ -5,10 +5,9 @@ A session is a player's presence on the server. It outlives its connections; eac
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from enum import Flag, auto
 from itertools import combinations
-from typing import Any, ClassVar, Generic, NewType, TypeVar
+from typing import Any, ClassVar, Generic, NewType, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -336,7 +335,7 @@ class Session:
     def renew_grace(self, otherwise_s: float) -> None:
         """How long it outlives its connection: as its seat's room says, else the one it watches, else the server."""
         seat = self.seat or self.place
-        self.grace_s = seat.room.grace_s() if seat is not None else otherwise_s
+        self.grace_s = seat.room.grace_s if seat is not None else otherwise_s
 
     # State. Called by the registry, which keeps its indexes in step.
 
@@ -573,38 +572,63 @@ SEAT_TABLE = Table(
 _NOTHING: frozenset[str] = frozenset()
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class RoomHandle:
+class SeatDelivery(Protocol):
+    """The way into a room for the messages of its players, or of its spectators."""
+
+    def deliver(self, seat: "Seat", frame: Data) -> None:
+        """Give the room the next message."""
+
+    def refuse(self, seat: "Seat", frame: Data) -> None:
+        """The next message exceeds the client's rate: answer that, in its place in the order."""
+
+    def deliver_latest(self, seat: "Seat", frame: Latest) -> None:
+        """Give the room an unreliable message, if it is free to take one."""
+
+
+class RoomHandle(Protocol):
     """A room as sessions and connections see it: which one it is, and what can be done with a seat of it.
 
-    Spectators' places have a handle of their own, with the same calls.
+    It is the runner of the room; for the places of spectators, that which looks after them.
     """
 
-    id: str
-    kind: str
-    is_saved: bool
-    """Whether the room outlives this process."""
-    grace_s: Callable[[], float]
-    """How long it keeps a seat for a player who dropped."""
-    keep: Callable[[Session], None]
-    """Save the session together with the room, if that is saved."""
-    deliver: Callable[["Seat", Data], None]
-    """Give the room the next message."""
-    refuse: Callable[["Seat", Data], None]
-    """The next message exceeds the client's rate: answer that, in its place in the order."""
-    deliver_latest: Callable[["Seat", Latest], None]
-    """Give the room an unreliable message, if it is free to take one."""
-    has_read: Callable[["Seat"], None]
-    """The client has acknowledged something: messages of its own may have waited for that."""
-    dropped: Callable[["Seat"], None]
-    returned: Callable[["Seat", bool], None]
-    """The session has a connection again; with True, its stream begins anew."""
-    leave: Callable[["Seat"], None]
-    """Free the seat once the messages before are applied."""
-    free: Callable[["Seat", Reason, str], None]
-    """Free the seat now; the text is what the player is told."""
-    later: Callable[..., None]
-    """Call something when the room's present turn has succeeded; now if it cannot be undone."""
+    @property
+    def id(self) -> str: ...
+
+    @property
+    def kind(self) -> str: ...
+
+    @property
+    def is_saved(self) -> bool:
+        """Whether the room outlives this process."""
+
+    @property
+    def grace_s(self) -> float:
+        """How long it keeps a seat for a player who dropped."""
+
+    @property
+    def delivery(self) -> SeatDelivery:
+        """Where messages go."""
+
+    def keep(self, session: Session) -> None:
+        """Save the session together with the room, if that is saved."""
+
+    def has_read(self, seat: "Seat") -> None:
+        """The client has acknowledged something: messages of its own may have waited for that."""
+
+    def dropped(self, seat: "Seat") -> None:
+        """The session has lost its connection."""
+
+    def returned(self, seat: "Seat", is_resynced: bool) -> None:
+        """The session has a connection again; with True, its stream begins anew."""
+
+    def leave(self, seat: "Seat") -> None:
+        """Free the seat once the messages before are applied."""
+
+    def free(self, seat: "Seat", reason: Reason, message: str = "") -> None:
+        """Free the seat now; the text is what the player is told."""
+
+    def later(self, act: Callable[..., Any], *args: Any) -> None:
+        """Call something when the room's present turn has succeeded; now if it cannot be undone."""
 
 
 class Seat:

@@ -14,12 +14,14 @@ answer to its resume still holds the token it came with, so two are valid at a t
 
 import hashlib
 import hmac
-from base64 import urlsafe_b64encode
+from binascii import b2a_base64
 from collections.abc import Collection, Iterable
 from enum import Enum
 
 from holdfast.schemas.frames import Resume
 from holdfast.schemas.session import Fork
+
+_URL_SAFE = bytes.maketrans(b"+/", b"-_")
 
 TOKEN_BYTES = 32
 LINEAGE_BYTES = 6
@@ -36,7 +38,7 @@ class Verdict(Enum):
 
 def printable(secret: bytes) -> str:
     """A secret as text: URL-safe letters, no padding."""
-    return urlsafe_b64encode(secret).rstrip(b"=").decode()
+    return b2a_base64(secret, newline=False).translate(_URL_SAFE).rstrip(b"=").decode()
 
 
 def new_id(entropy: bytes) -> str:

@@ -283,7 +283,8 @@ class EventLog:
     def record(self, event: Event) -> None:
         self.last_id += 1
         self._events.append((self.last_id, event))
-        self._wake()
+        if self._next_event is not None:
+            self._wake()
 
     def since(self, position: int, most: int) -> list[EventInfo]:
         """The newest events after the one with this id, at most `most`."""

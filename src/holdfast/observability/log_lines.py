@@ -35,6 +35,8 @@ from holdfast.schemas.events import (
 )
 
 log = get_logger("holdfast.events")
+# Asked with every event: not by way of structlog.
+_is_enabled_for = logging.getLogger("holdfast.events").isEnabledFor
 
 _WINDOW_S = 1.0
 
@@ -134,7 +136,7 @@ class EventLogger:
         level = LEVELS.get(type(event), logging.INFO)
         if isinstance(event, NodeHealth) and not event.is_healthy:
             level = logging.WARNING
-        if not log.isEnabledFor(level):
+        if not _is_enabled_for(level):
             return
         limited_by = LIMITED_BY.get(type(event))
         kind = event.name if limited_by is None else f"{event.name} {getattr(event, limited_by)}"

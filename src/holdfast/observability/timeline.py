@@ -91,19 +91,17 @@ class Timelines:
     def __len__(self) -> int:
         return len(self._live) + len(self._past)
 
-    def record(self, event: Event) -> None:
-        if isinstance(event, (RoleGranted, RoleRevoked)):
+    def record(self, event: Any) -> None:
+        kind, most = type(event), self._limits.timeline_max
+        if kind is RoleGranted or kind is RoleRevoked:
             self._record_role(event)
             return
-        most = self._limits.timeline_max
-        if not isinstance(event, (SessionEvent, LimitExceeded)) or not event.session:
-            return
-        if type(event) not in _NUMBERS or most <= 0:
+        if kind not in _NUMBERS or not event.session or most <= 0:
             return
         session_id, live = event.session, self._live
-        if isinstance(event, SessionOpened):
+        if kind is SessionOpened:
             live[session_id] = _NOTHING
-        elif isinstance(event, Restored):
+        elif kind is Restored:
             # It may have been here before, and have been released.
             past = self._forget(session_id)
             live[session_id] = past.kept if past is not None else _NOTHING
@@ -113,7 +111,7 @@ class Timelines:
         elif (past := self._past.get(session_id)) is not None:
             # The room was in the middle of a turn when the session ended.
             past.kept = _with(past.kept, _entry(event), most)
-        if isinstance(event, (Ended, Released)):
+        if kind is Ended or kind is Released:
             self._over(event)
 
     def _record_role(self, event: RoleGranted | RoleRevoked) -> None:

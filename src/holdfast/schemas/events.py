@@ -12,8 +12,8 @@ from msgspec import Struct
 from holdfast.schemas.room import RoomInfo
 
 
-class Event(Struct, frozen=True, kw_only=True, omit_defaults=True, tag_field="type"):
-    """The base of all events."""
+class Event(Struct, frozen=True, kw_only=True, omit_defaults=True, gc=False, tag_field="type"):
+    """The base of all events. They hold values only, so the garbage collector need not track them."""
 
     at: float = 0.0
     """When it happened, in seconds since 1970: set when it is published."""

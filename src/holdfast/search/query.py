@@ -2,6 +2,7 @@
 
 from base64 import b64decode
 from collections.abc import Sequence
+from functools import lru_cache
 from hashlib import blake2b
 from math import isnan
 
@@ -27,6 +28,8 @@ from holdfast.search.predicate import predicate, weight_of
 _FINGERPRINT_BYTES = 6
 # Checking a room includes so many comparisons; with more, it counts as several.
 COMPARISONS = 4
+# Searches that are kept parsed.
+_PARSED_MAX = 256
 
 
 class _Cursor(msgspec.Struct, frozen=True, array_like=True, forbid_unknown_fields=True):
@@ -43,7 +46,7 @@ _decode_cursor = msgspec.msgpack.Decoder(_Cursor).decode
 class Query:
     """A search and the order of its results; `matches(row, now)` tests a row."""
 
-    __slots__ = ("_fingerprint", "cost", "matches", "order", "where")
+    __slots__ = ("_fingerprint", "cost", "matches", "only_kind", "order", "where")
 
     def __init__(self, where: Expression, order: Order, fingerprint: bytes) -> None:
         self.where = where
@@ -52,6 +55,8 @@ class Query:
         self.cost = max(1, -(-weight_of(where) // COMPARISONS))
         """The cost of checking a room."""
         self._fingerprint = fingerprint
+        self.only_kind = _only_kind(where, order)
+        """The kind of rooms, if it asks for nothing else, oldest first; else empty."""
 
     def cursor_after(self, row: RoomInfo) -> str:
         """The cursor after this row."""
@@ -80,8 +85,22 @@ class Query:
 def parse_query(where: str, order_by: Sequence[str], kind: str | None = None) -> Query:
     """Parse a search; `kind` restricts it to one kind of rooms. `Invalid` says what was expected, and in which
     column."""
+    return _parsed(where, tuple(order_by), kind)
+
+
+# Players who look for a room send the same few searches again and again.
+@lru_cache(maxsize=_PARSED_MAX)
+def _parsed(where: str, order_by: tuple[str, ...], kind: str | None) -> Query:
     expression = parse_where(where)
     if kind is not None:
         expression = conjunction(Comparison(Term("kind"), Operator.EQ, kind), expression)
     said = repr((where, list(order_by), kind)).encode("utf-8", "backslashreplace")
     return Query(expression, Order.of(parse_order(order_by)), blake2b(said, digest_size=_FINGERPRINT_BYTES).digest())
+
+
+def _only_kind(where: Expression, order: Order) -> str:
+    match where:
+        case Comparison(Term("kind"), Operator.EQ, str(kind)) if not order.rungs and not order.is_newest_first:
+            return kind
+        case _:
+            return ""

@@ -7,7 +7,7 @@ import asyncio
 from collections import deque
 from collections.abc import Callable
 from math import isinf
-from typing import Any
+from typing import Any, cast
 
 from holdfast.core.block import Block
 from holdfast.core.codec import Codec
@@ -28,6 +28,8 @@ Answered = Callable[[Message | None, Refused | None], None]
 
 # After so many messages that were there already, an agent leaves the event loop to others once.
 _TAKEN_MAX = 16
+# Instead of a deque until the first message: an empty one takes 760 bytes.
+_NO_MESSAGES: deque[Message] = cast("deque[Message]", ())
 
 
 class AgentConnection(Connection):
@@ -63,8 +65,9 @@ class Inbox:
         """`overflowed` is called when the agent has more to read than that."""
         self._messages_max = messages_max
         self._overflowed = overflowed
-        self._messages: deque[Message] = deque()
-        self._arrived = asyncio.Event()
+        self._messages = _NO_MESSAGES
+        # Made when the agent first waits: many never read.
+        self._arrived: asyncio.Event | None = None
         self._taken = 0
         self._is_muted = False
         self._asks: tuple[asyncio.Future[Message | None], ...] = ()
@@ -80,7 +83,7 @@ class Inbox:
         self._overflowed()
 
     def mute(self) -> None:
-        self._messages.clear()
+        self._messages = _NO_MESSAGES
         self._is_muted = True
 
     def unmute(self) -> None:
@@ -95,8 +98,10 @@ class Inbox:
     def _take(self, message: Message) -> None:
         if self._is_muted or self.farewell is not None:
             return
+        if self._messages is _NO_MESSAGES:
+            self._messages = deque()
         self._messages.append(message)
-        self._arrived.set()
+        self._wake()
         if len(self._messages) > self._messages_max:
             self.overflow()
 
@@ -124,7 +129,7 @@ class Inbox:
 
     def finish(self, farewell: Message) -> None:
         self.farewell = farewell
-        self._arrived.set()
+        self._wake()
         for answer in [answer for answer in self._asks if not answer.done()]:
             answer.set_exception(NotSeated("the agent lost its seat before the answer came"))
 
@@ -162,10 +167,16 @@ class Inbox:
         while not self._messages:
             if self.farewell is not None:
                 return None
-            self._arrived.clear()
+            arrived = self._arrived = self._arrived or asyncio.Event()
+            arrived.clear()
             self._waits()
-            await self._arrived.wait()
+            await arrived.wait()
         return self._messages.popleft()
+
+    def _wake(self) -> None:
+        """Let an agent that waits look again."""
+        if self._arrived is not None:
+            self._arrived.set()
 
     def _waits(self) -> None:
         """The agent waits for a message."""

@@ -512,7 +512,8 @@ class ServerParts:
 
     def _tap(self, connection: LiveConnection) -> Sink | None:
         session, codec = connection.session, connection.codec
-        return joined_sinks(self.packets.sink(connection, codec, session), self.messages.sink(codec, session))
+        packets, messages = self.packets.sink(connection, codec, session), self.messages.sink(codec, session)
+        return joined_sinks(packets, messages) if packets is not None or messages is not None else None
 
     def _renew_taps(self) -> None:
         for connection in self.connections:

@@ -1,15 +1,19 @@
 """`join_or_create` for one player: which room is chosen, who comes back to theirs, and what can go wrong."""
 
 import asyncio
+from contextlib import suppress
+from random import Random
 from typing import Any
 
 import pytest
 
-from holdfast import ClientRoom, NotFound, Refused, RoomLocked
+from holdfast import ClientRoom, ClientSession, NotFound, Refused, RoomLocked
 from holdfast.core.errors import Duplicate, Expired, Invalid
 from holdfast.core.room import context_of
 from holdfast.schemas.player import ReservationInfo
-from holdfast.schemas.requests import Reserve
+from holdfast.schemas.requests import Reserve, Search, Update
+from holdfast.search import parse_query
+from holdfast.testing import MemoryServer
 from tests.server.directory.seats import (
     Slow,
     a_crowd,
@@ -45,6 +49,50 @@ async def test_the_oldest_open_room_is_chosen_and_where_narrows_the_choice() -> 
             await dan.join_or_create("arena", where="properties.map =")
         with pytest.raises(NotFound):
             await dan.join_or_create("castle")
+
+
+@in_virtual_time
+async def test_the_oldest_open_room_is_chosen_whatever_has_changed_since_the_last_choice() -> None:
+    async with served(arena()) as server:
+        random, index = Random(1), server.rooms.index
+        players = await connected(server, *(f"p{number}" for number in range(8)))
+        wanted = parse_query("", (), kind="arena")
+
+        for _ in range(400):
+            for _ in range(random.choice([1, 1, 2, 50])):
+                with suppress(Refused):
+                    await disturb(server, random.choice(players), random)
+
+            chosen = [runner.id async for runner in index.openings(wanted)]
+
+            rows = (await index.search(Search("arena", "open_seats > 0 AND has_password = false"), None)).rooms
+            is_public = {runner.id: runner.context.listing.visibility == "public" for runner in server.rooms.runners()}
+            assert chosen[:1] == [row.id for row in rows if is_public[row.id]][:1]
+
+
+async def disturb(server: MemoryServer, player: ClientSession, random: Random) -> None:
+    """Something that may open a room, or close it."""
+    rooms = list(server.rooms)
+    room = random.choice([*rooms, None])
+    match random.randrange(7):
+        case 0 if len(rooms) < 12:
+            await server.create_room("arena")
+        case 1 if room is not None:
+            random.choice([room.lock, room.unlock])()
+        case 2 if room is not None:
+            room.max_players = random.randint(1, 2)
+            room.properties["level"] = random.randint(1, 9)
+        case 3 if room is not None and random.random() < 0.2:
+            room.close()
+        case 4 if room is not None:
+            request = Update(room.id, visibility="public" if random.random() < 0.5 else "private")
+            server.rooms.runner(room.id).apply_update(request)
+        case 5 if player.room is not None:
+            await player.room.leave()
+        case _ if player.room is None:
+            await player.join_or_create("arena")
+        case _:
+            pass
 
 
 @pytest.mark.parametrize("closed", [{"password": "x"}, {"visibility": "private"}])

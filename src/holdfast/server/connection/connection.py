@@ -333,11 +333,12 @@ class LiveConnection(Connection):
             self._counters.messages_refused += 1
             self._on_ack(frame)
             return
-        if seat.outlet.waiting_bytes:
-            self._check_window(seat.outlet.waiting_bytes, channel, frame)
+        outlet = seat.outlet
+        if outlet.waiting_bytes:
+            self._check_window(outlet.waiting_bytes, channel, frame)
         if frame.ack > channel.acked:
             channel.acknowledge(frame.ack)
-            if seat.outlet.backlog is not None or seat.outlet.is_following:
+            if outlet.backlog is not None or outlet.is_following:
                 seat.room.has_read(seat)
         if channel.accept(frame.seq):
             session.last_active_at = now = self.heard_at
@@ -346,7 +347,7 @@ class LiveConnection(Connection):
                 allowance.full_at = now + allowance.step_s
             elif not allowance.take(now) and self._services.over_message(self, seat, frame):
                 return
-            seat.room.deliver(seat, frame)
+            seat.room.delivery.deliver(seat, frame)
         else:
             self._counters.duplicates_ignored += 1
 
@@ -368,7 +369,7 @@ class LiveConnection(Connection):
         if seat is not None:
             session.last_active_at = self.heard_at
             if self._services.allows_latest(self):
-                seat.room.deliver_latest(seat, frame)
+                seat.room.delivery.deliver_latest(seat, frame)
         else:
             self._check_direction(session, frame)
 
@@ -477,7 +478,7 @@ class LiveConnection(Connection):
         try:
             frames = self._control
             session = self.session
-            datagrams: list[Frame] = []
+            datagrams: list[Frame] | None = None
             if session is not None:
                 if session.closing or session.beside:
                     self._take_others(session, frames, with_ack=with_ack)

@@ -183,7 +183,7 @@ class Throttle:
         if step != "warn":
             # Also before a disconnect: the message was accepted, and a returning client will not send it again.
             self._counters.messages_throttled += 1
-            seat.room.refuse(seat, frame)
+            seat.room.delivery.refuse(seat, frame)
         self._act(connection, "messages_per_s", step)
         return step != "warn"
 

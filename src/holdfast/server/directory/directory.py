@@ -9,6 +9,7 @@ from typing import Any
 from msgspec.structs import replace
 
 from holdfast.core.addresses import AddressQuota, AddressShares
+from holdfast.core.by_player import ByPlayer
 from holdfast.core.channel import Channel
 from holdfast.core.errors import Failed, Invalid, NotFound, Throttled
 from holdfast.core.join_options import packed_options
@@ -108,7 +109,7 @@ class Directory:
         self._is_closed = False
         self._all_forgotten: asyncio.Future[None] | None = None
         # The rooms in which each player has a seat or a reservation.
-        self._of_player: dict[str, tuple[RoomRunner, ...]] = {}
+        self._of_player: ByPlayer[RoomRunner] = ByPlayer()
         self.reserved = reserved
         self._quota: AddressQuota[str] = AddressQuota(shares)
         self.names = RoomNames(context.limits, context.random, context.clock.now)
@@ -376,7 +377,7 @@ class Directory:
         """Remove a room that has ended or belongs to another server now."""
         room, listing = runner.room, runner.context.listing
         for player_id in [*(seat.player_id for seat in runner.seats), *runner.seats.reservations]:
-            self._not_in(runner, player_id)
+            self._of_player.remove(player_id, runner)
         self._quota.give_back(room.id)
         if self._runners.pop(room.id, None) is not None:
             self._context.counters.rooms_ended += 1
@@ -417,7 +418,7 @@ class Directory:
     def rooms_of(self, player_id: str) -> list[RoomRunner]:
         """The rooms in which a player has a seat or a reservation."""
         self._stored.restore_of_player(player_id)
-        return list(self._of_player.get(player_id, ()))
+        return list(self._of_player.all(player_id))
 
     def players(self) -> list[str]:
         """All players with a seat or a reservation."""
@@ -430,16 +431,16 @@ class Directory:
     def seat_changed(self, runner: RoomRunner, player_id: str, state: SeatState) -> None:
         """The state of a seat has changed."""
         if state not in {SeatState.FREED, SeatState.EXPIRED}:
-            runners, seat = self._of_player.get(player_id, ()), runner.seats.of(player_id)
+            seat = runner.seats.of(player_id)
             # A room's own agents are not found by player: every room may have a "bot".
-            if runner not in runners and (seat is None or not seat.agent):
-                self._of_player[player_id] = (*runners, runner)
+            if (seat is None or not seat.agent) and runner not in self._of_player.all(player_id):
+                self._of_player.add(player_id, runner)
         elif runner.seats.of(player_id) is None:
             # Otherwise the player still has another seat, in a room that allows several.
-            self._not_in(runner, player_id)
+            self._of_player.remove(player_id, runner)
         self.index.touch(runner)
         name = self.name_of(player_id)
-        self._publish(_SEAT_EVENTS[state](room=runner.room.id, player=player_id, player_name=name))
+        self._publish(_SEAT_EVENTS[state](room=runner.id, player=player_id, player_name=name))
 
     def session_dropped(self, session: Session) -> None:
         """A session lost its connection: its seat, and its place as a spectator, is held or freed."""
@@ -468,10 +469,3 @@ class Directory:
             for room_id in self.reserved.rooms(player_id):
                 if (runner := self._runners.get(room_id)) is not None:
                     runner.reservations.maker_gone(player_id)
-
-    def _not_in(self, runner: RoomRunner, player_id: str) -> None:
-        others = tuple(each for each in self._of_player.get(player_id, ()) if each is not runner)
-        if others:
-            self._of_player[player_id] = others
-        else:
-            self._of_player.pop(player_id, None)

@@ -23,6 +23,8 @@ _PAGE_HEAD_BYTES = 1024 + 64
 # What a new player searches for.
 _OPEN = (Comparison(Term("open_seats"), Operator.GT, 0), Comparison(Term("has_password"), Operator.EQ, value=False))
 _OPENINGS_AT_ONCE = 8
+# Rooms that may have changed since an opening was found, for it to be known without a search.
+_CHANGED_MAX = 32
 
 
 class RoomIndex:
@@ -39,6 +41,8 @@ class RoomIndex:
         # The number of each room's last change, in that order: finds rooms that changed during a search for an opening.
         self._touched: dict[RoomRunner, int] = {}
         self._touches = 0
+        # By kind, the oldest room that a new player might join, and the last change when that was so.
+        self._oldest_open: dict[str, tuple[RoomRunner, int]] = {}
         self._is_catching_up = False
         self._slices = Slices(context.clock.loop)
         self.watches = Watches(context, shares, self.row, self._slices, tell_rooms)
@@ -52,19 +56,22 @@ class RoomIndex:
 
     def touch(self, runner: RoomRunner) -> None:
         """A room's listing has changed; its row is refreshed at the next search, or when many are outdated."""
-        if self._runners.get(runner.room.id) is not runner:
+        if self._runners.get(runner.id) is not runner:
             return
         self._stale[runner] = None
         self._touches += 1
         self._touched.pop(runner, None)
         self._touched[runner] = self._touches
-        self.watches.changed(runner.room.id)
+        self.watches.changed(runner.id)
         if len(self._stale) > _REFRESHED_AT_ONCE and not self._is_catching_up:
             self._is_catching_up = True
             self._slices.add(self._catch_up)
 
     def remove(self, runner: RoomRunner) -> None:
-        if self._runners.get(runner.room.id) is runner:
+        if self._runners.get(runner.id) is runner:
+            if self._oldest_open.get(runner.kind, (None, 0))[0] is runner:
+                # It is not kept alive.
+                del self._oldest_open[runner.kind]
             del self._runners[runner.room.id]
             self._stale.pop(runner, None)
             self._touched.pop(runner, None)
@@ -102,6 +109,9 @@ class RoomIndex:
     async def _caught_up(self) -> int:
         """Wait for a turn to search, and until all rows are current; returns the number of the last change."""
         await self._slices.turn()
+        return await self._refreshed()
+
+    async def _refreshed(self) -> int:
         behind, touches = len(self._stale), self._touches
         while behind > _REFRESHED_AT_ONCE:
             self._refresh_some()
@@ -147,15 +157,44 @@ class RoomIndex:
                 is_empty = not rooms and not cursor and not request.cursor
                 return RoomPage(rooms, cursor, self._index.why_empty(query, viewer) if is_empty else "")
 
+    def _known_opening(self, wanted: Query) -> RoomRunner | None:
+        """The oldest opening, if that is known without a search: nearly always the one of before.
+
+        Older rooms were not open when it was found, so only those that have changed since are looked at.
+        """
+        room, since = self._oldest_open.get(wanted.only_kind, (None, 0))
+        if room is None or not self._is_open(room):
+            return None
+        changed = list(islice(self._touched_since(since), _CHANGED_MAX + 1))
+        if len(changed) > _CHANGED_MAX:
+            return None
+        room = min(room, *(each for each in changed if each.kind == room.kind and self._is_open(each)), room, key=_age)
+        self._oldest_open[room.kind] = room, self._touches
+        return room
+
+    def _is_open(self, runner: RoomRunner) -> bool:
+        """Whether a new player might join it without a password, as its row would say."""
+        listing = runner.context.listing
+        try:
+            runner.entry.check_numbers()
+            is_open = runner.entry.open_seats > 0 and listing.visibility == "public" and listing.password is None
+        except Exception:  # noqa: BLE001 - a game broke its room's listing: a search tells what is wrong
+            return False
+        return is_open and self._runners.get(runner.id) is runner
+
     async def openings(self, wanted: Query) -> AsyncGenerator[RoomRunner]:
         """Rooms that a new player might join without a password, oldest first; then those that changed meanwhile.
 
         Each is open when it is yielded, and after the last one there is no other: a caller that continues without an
         `await` may rely on it.
         """
+        await self._slices.turn()
+        known = self._known_opening(wanted)
+        if known is not None:
+            yield known
         query = Query(conjunction(*_OPEN, wanted.where), wanted.order, b"")
         cursor, looked = "", 0
-        since = await self._caught_up()
+        since = await self._refreshed()
         while True:
             found = self._index.search(
                 query,
@@ -165,6 +204,8 @@ class RoomIndex:
                 budget=self._limits.search_slice_max,
                 visible=self._is_public,
             )
+            if found.rows and not looked and wanted.only_kind:
+                self._oldest_open[wanted.only_kind] = self._runners[found.rows[0].id], since
             for row in found.rows:
                 yield self._runners[row.id]
             cursor, looked = found.cursor, looked + found.looked
@@ -186,8 +227,12 @@ class RoomIndex:
                 return
 
     def _opened_since(self, since: int) -> Iterator[RoomRunner]:
+        return (runner for runner in self._touched_since(since) if runner.entry.open_seats > 0)
+
+    def _touched_since(self, since: int) -> Iterator[RoomRunner]:
+        """Rooms that have changed, the last one first."""
         touched = takewhile(lambda each: each[1] > since, reversed(self._touched.items()))
-        return (runner for runner, _ in touched if runner.entry.open_seats > 0)
+        return (runner for runner, _ in touched)
 
     def _is_public(self, row: RoomInfo) -> bool:
         return self._runners[row.id].context.listing.visibility == "public"
@@ -206,3 +251,7 @@ class RoomIndex:
             raise
         self.watches.found(watch, page.rooms)
         return page
+
+
+def _age(runner: RoomRunner) -> tuple[float, str]:
+    return runner.context.listing.created_at, runner.id

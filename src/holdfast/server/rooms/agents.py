@@ -64,7 +64,7 @@ class ResyncedInbox(Inbox):
         self.mute()
         self._has_missed = True
         # It may be about to read.
-        self._arrived.set()
+        self._wake()
 
     def _waits(self) -> None:
         if self._has_missed:
@@ -153,7 +153,7 @@ class RoomAgents:
             raise Throttled(f"this room has {seats.agents} agents; raise Limits.agents_max or open fewer")
         self._services.agents.check_space()
         if not seats.is_awaited(player_id):
-            check_full(self._room, 1)
+            check_full(self._room, self._context, 1)
         options = checked_options(type(self._room), options, self._limits.options_bytes_max)
         seat = Seat(self._new_session(name, roles), self._new_data(), self._seating.room, agent=name)
         seat.options = options

@@ -66,11 +66,15 @@ class RoomEntry:
 
     def row(self) -> RoomInfo:
         """What searches see of the room."""
+        self.check_numbers()
+        return self.info(sees_code=False)
+
+    def check_numbers(self) -> None:
+        """Raise `TypeError` if the room cannot be shown."""
         for name in ("max_players", "max_spectators"):
             if type(getattr(self._room, name)) is not int:
                 # Games may take it from a client's message.
                 raise TypeError(f"{name} must be a whole number; got {getattr(self._room, name)!r}")
-        return self.info(sees_code=False)
 
     def public_info(self) -> RoomInfo | None:
         """The room as events show it; None if its game has put something into `max_players` that cannot be shown."""

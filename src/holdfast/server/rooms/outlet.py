@@ -48,10 +48,6 @@ def open_channel(session: Session, purpose: Purpose, room: Room[Any]) -> Channel
 class HeldMessages(Protocol):
     """What a turn says to one client, until it ends."""
 
-    @property
-    def is_following(self) -> bool:
-        """Whether the client has a copy of what the room shares."""
-
     def hold(self, entry: Entry) -> bool:
         """Keep this until the end of the turn; False if there is no turn, and it is to be written now."""
 
@@ -79,6 +75,7 @@ class ChannelOutlet:
         "buffer",
         "channel",
         "codec",
+        "is_following",
         "latest_waiting_bytes",
         "recorder",
         "waiting_bytes",
@@ -95,17 +92,21 @@ class ChannelOutlet:
         """What the room says to many, and to this client among them: its block ends before a message to it alone."""
         self.buffer: HeldMessages | None = None
         """What waits for the end of the turn; None in a room whose messages leave as they are said."""
+        self.is_following = False
+        """Whether the client has a copy of what the room shares, and the buffer keeps it up to date."""
         self.recorder: Callable[[str, bytes, bool], None] | None = None
         """Called with each message, and whether it is unreliable: None in a room that is not recorded."""
 
     @property
-    def is_following(self) -> bool:
-        return self.buffer is not None and self.buffer.is_following
-
-    @property
     def is_full(self) -> bool:
         """Whether a window or more is kept for the client."""
-        return self.channel.is_full
+        # As `Channel.is_full`, without its call: asked with every message of the client.
+        channel = self.channel
+        return (
+            channel.last_seq - channel.acked >= channel.window_messages_max
+            or channel.kept_bytes >= channel.window_bytes_max
+            or channel.acked < channel.filled_to
+        )
 
     def overflow(self) -> None:
         """Keep nothing more for the client: it resumes and is resynced."""
@@ -121,7 +122,14 @@ class ChannelOutlet:
         self.channel.overflowed = False
 
     def send(self, message: Message) -> None:
-        self.push(message.wire_name, self.codec.encode(message))
+        body = self.codec.encode(message)
+        if self.buffer is not None or self.recorder is not None or len(body) > self._options.body_bytes_max:
+            self.push(message.wire_name, body)
+            return
+        # The same without a call, as nearly always.
+        if self.broadcasts is not None and self.broadcasts.is_open:
+            self.broadcasts.close()
+        self.write((message.wire_name, body))
 
     def prepare(self, message: Message, bodies: dict[Codec, bytes]) -> None:
         body = bodies[self.codec] = self.codec.encode(message)
@@ -165,6 +173,7 @@ class ChannelOutlet:
         if self.broadcasts is not None:
             self.broadcasts.close()
         buffer, self.buffer = self.buffer, None
+        self.is_following = False
         if buffer is not None:
             # What waits was recorded when it was said.
             recorder, self.recorder = self.recorder, None

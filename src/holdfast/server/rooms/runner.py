@@ -24,7 +24,6 @@ from holdfast.core.room_listing import RoomStatus, RoomStep, check_request
 from holdfast.core.session import (
     Player,
     PlayerId,
-    RoomHandle,
     Seat,
     SeatState,
     SeatStep,
@@ -45,7 +44,6 @@ from holdfast.server.rooms.approval import Interrupted, approve
 from holdfast.server.rooms.delivery import Delivery, Resyncs
 from holdfast.server.rooms.effects import RoomEffects
 from holdfast.server.rooms.entry import RoomEntry
-from holdfast.server.rooms.handles import make_handle
 from holdfast.server.rooms.outlet import ChannelOutlet, PendingOutlet, SilentOutlet, open_channel
 from holdfast.server.rooms.persistence import Persistence
 from holdfast.server.rooms.recorder import kept_arguments, new_recorder
@@ -96,6 +94,7 @@ class RoomRunner:
         services: RoomServices,
         listeners: RoomListeners,
     ) -> None:
+        self.id, self.kind = room_id, room_type.kind
         self.persistence = persistence
         self._services = services
         self._listeners = listeners
@@ -120,7 +119,6 @@ class RoomRunner:
             timeout_s=self.limits.effect_s,
             failed=failed,
         )
-        self._handle: RoomHandle | None = None
         self._agents: RoomAgents | None = None
         self.was_joined = False
         self.is_closing = False
@@ -205,26 +203,25 @@ class RoomRunner:
         """The agents that the room has opened: most rooms have none."""
         if self._agents is None:
             send, ask, resync = self.delivery.deliver_native, self.delivery.ask_native, self.resyncs.begin
-            seating = AgentSeating(self.handle, self._take_seat, self._joined, send, ask, resync, self.failed)
+            seating = AgentSeating(self, self._take_seat, self._joined, send, ask, resync, self.failed)
             self._agents = RoomAgents(self.room, self.context, self._services, self.turns, seating)
         return self._agents
 
+    # The room, as sessions and connections see it
+
     @property
-    def handle(self) -> RoomHandle:
-        """The room as sessions and connections see it: made for the first seat."""
-        if self._handle is None:
-            self._handle = make_handle(
-                self.room,
-                self.context,
-                self.delivery,
-                keep=self.persistence.keep_seated,
-                has_read=self.has_read,
-                dropped=self.dropped,
-                returned=self.returned,
-                leave=self.leave,
-                free=self.free,
-            )
-        return self._handle
+    def is_saved(self) -> bool:
+        return self.room.durability != "memory"
+
+    @property
+    def grace_s(self) -> float:
+        return self.room.grace_s
+
+    def keep(self, session: Session) -> None:
+        self.persistence.keep_seated(session)
+
+    def later(self, act: Callable[..., Any], *args: Any) -> None:
+        self.context.later(act, *args)
 
     # Life
 
@@ -422,7 +419,7 @@ class RoomRunner:
 
     def _new_seat(self, session: Session, options: Any) -> Seat:
         """A seat for a newcomer, which counts from now on; a reserved one if there is one for them."""
-        seat = Seat(session, player_data_type(type(self.room))(), self.handle)
+        seat = Seat(session, player_data_type(type(self.room))(), self)
         if options is None and (kept := self.seats.reservations.get(seat.player_id)) is not None:
             options = unpacked_options(kept.options)
         seat.options = checked_options(type(self.room), options, self.limits.options_bytes_max)
@@ -517,7 +514,7 @@ class RoomRunner:
             raise NotFound("the room is closing")
         # Those whose session has ended are leaving: their place is freed in a turn of its own.
         is_gone = place.state is SeatState.FREED or session.state is SessionState.ENDED
-        if is_gone or place.room is not self.spectators.handle:
+        if is_gone or place.room is not self.spectators:
             raise NotFound(f"{spectator.id} does not watch this room any more")
         if session.seat is not None:
             raise AlreadySeated(f"{spectator.id} has a seat in room {session.seat.room.id}")
@@ -569,7 +566,7 @@ class RoomRunner:
 
     def restore_seat(self, session: Session, data: PlayerData, options: Any, saved: SeatRecord) -> None:
         """Hold a seat from the store, for its player to return to, or for the room to open its agent again."""
-        seat = Seat(session, data, self.handle, saved.number, agent=saved.agent)
+        seat = Seat(session, data, self, saved.number, agent=saved.agent)
         seat.shown_name = saved.name
         seat.options = options
         self.seats.add(seat)
@@ -718,7 +715,7 @@ class RoomRunner:
         if session.connection is not None:
             session.connection.unseated()
         self.persistence.unseated(seat)
-        if session.place is not None and not self.handle.is_saved and session.state is not SessionState.ENDED:
+        if session.place is not None and not self.is_saved and session.state is not SessionState.ENDED:
             # Because of this seat it was not saved; the room that it watches may be.
             session.place.room.keep(session)
 

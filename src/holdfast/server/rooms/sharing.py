@@ -120,6 +120,7 @@ class Sharing:
     def add(self, buffer: ClientBuffer, session: Session) -> None:
         """A seat or a place has this outlet, with its buffer, from now on."""
         follower = buffer.follower = self._followers[buffer.outlet] = StateFollower(self, buffer, session)
+        buffer.outlet.is_following = True
         self._newcomers.add(follower)
 
     def remove(self, outlet: ChannelOutlet) -> None:

@@ -20,7 +20,6 @@ from holdfast.schemas.events import SpectatorJoined, SpectatorLeft
 from holdfast.schemas.frames import sentence
 from holdfast.schemas.player import SeatRecord
 from holdfast.server.rooms.delivery import Failure, Resyncs, SpectatorDelivery
-from holdfast.server.rooms.handles import make_handle
 from holdfast.server.rooms.outlet import ChannelOutlet, SilentOutlet, open_channel
 from holdfast.server.rooms.persistence import Persistence
 from holdfast.server.rooms.services import RoomServices
@@ -59,24 +58,40 @@ class Spectators:
         self.places = context.places
         self._quota: AddressQuota[Seat] = AddressQuota(services.shares)
         self.delivery = SpectatorDelivery(room, services, turns, failed)
-        self.handle = make_handle(
-            room,
-            context,
-            self.delivery,
-            keep=persistence.keep_spectator,
-            has_read=has_read,
-            dropped=self.dropped,
-            returned=self.returned,
-            leave=self.leave,
-            free=self.free,
-        )
+
+    # The room, as sessions and connections see it
+
+    @property
+    def id(self) -> str:
+        return self._room.id
+
+    @property
+    def kind(self) -> str:
+        return self._room.kind
+
+    @property
+    def is_saved(self) -> bool:
+        return self._room.durability != "memory"
+
+    @property
+    def grace_s(self) -> float:
+        return self._room.grace_s
+
+    def keep(self, session: Session) -> None:
+        self._persistence.keep_spectator(session)
+
+    def has_read(self, place: Seat) -> None:
+        self._has_read(place)
+
+    def later(self, act: Callable[..., Any], *args: Any) -> None:
+        self._context.later(act, *args)
 
     # Coming
 
     async def add(self, session: Session) -> Seat:
         """Let a session watch; `Refused` if there is no place for it, or the game says no."""
         self._check(session)
-        place = SpectatorSeat(session, None, self.handle)
+        place = SpectatorSeat(session, None, self)
         # `on_spectate` waits for its turn: if the spectator leaves before it, the room never hears of them.
         place.is_joining = True
         place.happened(SeatStep.TAKEN)
@@ -143,7 +158,7 @@ class Spectators:
     def restore(self, session: Session, saved: SeatRecord) -> None:
         """Hold a place from the store, for its spectator to return to."""
         channel = session.channel_for("spectator")
-        place = SpectatorSeat(session, None, self.handle, saved.number)
+        place = SpectatorSeat(session, None, self, saved.number)
         place.shown_name = saved.name
         place.happened(SeatStep.TAKEN)
         place.happened(SeatStep.DROPPED)

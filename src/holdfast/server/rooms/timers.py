@@ -303,13 +303,14 @@ class EmptyTimer:
 
     def check(self, *, was_joined: bool) -> None:
         """Begin to wait for the end of an empty room, or stop waiting."""
-        self.stop()
-        now = self._clock.now()
+        if self._timer is not None:
+            self.stop()
         self._was_joined = was_joined
         if self._unjoined_until is None:
-            self._unjoined_until = now + self._unjoined_s
+            self._unjoined_until = self._clock.now() + self._unjoined_s
         reason = self._reason()
         if reason:
+            now = self._clock.now()
             left_s = self._room.empty_ttl_s if was_joined else self._unjoined_until - now
             self._timer = self._clock.loop.call_later(max(left_s, self._stays_until - now, 0.0), self._due, reason)
 

@@ -66,10 +66,6 @@ class ClientBuffer:
         """Whether the stream ends with the turn."""
         return self._farewell is not None
 
-    @property
-    def is_following(self) -> bool:
-        return self.follower is not None
-
     def hold(self, entry: Entry) -> bool:
         """Keep this until the end of the turn; False if there is no turn, and it is to be written now."""
         if self._is_writing:

@@ -46,6 +46,8 @@ class TurnObserver(Protocol):
 class Speech(Protocol):
     """What the room says to many: a block may be open while a turn goes on at once."""
 
+    is_open: bool
+
     def close(self) -> None:
         """Say it now."""
 
@@ -232,7 +234,7 @@ class Turns:
             # Even if `done` raises, which is our bug: it must not stop the room for ever.
             if self.recorder is not None:
                 self.recorder.end(error)
-            if self.speech is not None:
+            if self.speech is not None and self.speech.is_open:
                 self.speech.close()
             self.in_turn = False
             if self.turn_over is not None:
