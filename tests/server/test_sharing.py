@@ -406,6 +406,29 @@ async def test_a_value_that_cannot_be_shared_is_logged_and_the_messages_arrive(
     assert ada.state["turns"] == 2
 
 
+async def test_a_value_that_cannot_be_encoded_is_looked_for_once_for_all_clients(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = await world.serve(Table)
+    clients = [await follower(world, server) for _ in range(4)]
+    for each in clients:
+        await each.join()
+    room = next(iter(server.rooms))
+    assert isinstance(room, Table)
+    room.state.named = {"a": 2**70}
+
+    await clients[0].play(Play())
+    for each in clients:
+        await each.read()
+
+    assert caplog.text.count("Unshareable: state.named") == 1
+    room.state.named = {}
+    await clients[0].play(Play())
+    for each in clients:
+        await each.read()
+        assert each.state["turns"] == 2
+
+
 class Unnamed(Room[Seat]):
     shares = ("state",)
 

@@ -6,7 +6,8 @@ player (the room's `view`, the private fields of their data) is a second node in
 """
 
 from asyncio import CancelledError
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from functools import partial
 from typing import Any, NamedTuple, TypeVar
 
@@ -60,8 +61,8 @@ class HookFailed(Exception):
         self.hook = hook
 
 
-class HookFailedBefore(Exception):
-    """The same, and it is in the log already."""
+class FailedBefore(Exception):
+    """What has failed for another client fails for this one too; it is in the log already."""
 
 
 class NotedView:
@@ -111,6 +112,8 @@ class SharedViews:
         self._common: Seen | None = None
         # The messages for those who see what everybody does, by what they have.
         self._messages: dict[tuple[NotedView | None, Codec], list[Entry]] = {}
+        # What cannot be encoded for many: finding out why takes long.
+        self._failed: set[tuple[Any, ...]] = set()
         self.has_view = plan.has_view
         self.is_looking = False
         """Whether a hook of the game is asked: it may only look."""
@@ -139,6 +142,7 @@ class SharedViews:
                 self._changes.clear()
                 self._wholes.clear()
                 self._areas.clear()
+                self._failed.clear()
                 return
             view.number = before.number + 1
         self.now = view
@@ -153,6 +157,7 @@ class SharedViews:
         self._wholes.clear()
         self._areas.clear()
         self._messages.clear()
+        self._failed.clear()
         self._common = None
 
     def _worlds(self, before: NotedView | None) -> list[NotedAreas]:
@@ -199,7 +204,7 @@ class SharedViews:
     def _seen_by_spectators(self) -> NotedView | None:
         if self._spectators is None and self._plan.spectators is not None:
             if self._spectators_failed:
-                raise HookFailedBefore
+                raise FailedBefore
             self._spectators_failed = True
             self._spectators = self._made_for(self._plan.spectators, None)
             self._spectators_failed = False
@@ -236,8 +241,19 @@ class SharedViews:
         step = (None if old is None else old.view, codec)
         messages = self._messages.get(step)
         if messages is None:
-            messages = self._messages[step] = [Block(codec, (STATE, body)) for body in self._bodies(old, new, codec)]
+            with self._once(step):
+                messages = [Block(codec, (STATE, body)) for body in self._bodies(old, new, codec)]
+            self._messages[step] = messages
         return messages
+
+    @contextmanager
+    def _once(self, step: tuple[Any, ...]) -> Iterator[None]:
+        """What fails for one client is not tried for the next one."""
+        if step in self._failed:
+            raise FailedBefore
+        self._failed.add(step)
+        yield
+        self._failed.discard(step)
 
     def _bodies(self, old: Seen | None, new: Seen, codec: Codec) -> list[bytes]:
         if old is not None:
@@ -264,11 +280,13 @@ class SharedViews:
     def _encoded(self, plan: SharedPlan, old: NotedView, new: NotedView, codec: Codec) -> bytes | None:
         if old is new:
             return None
-        if (old, new, codec) not in self._changes:
-            is_noted = self._changed is not None and self._changed[:2] == (old, new)
-            node = self._changed[2] if is_noted and self._changed else plan.diff(old.shadow, new.shadow)
-            self._changes[old, new, codec] = None if node is None else _DIALECTS[codec].encode(node)
-        return self._changes[old, new, codec]
+        step = old, new, codec
+        if step not in self._changes:
+            with self._once(step):
+                is_noted = self._changed is not None and self._changed[:2] == (old, new)
+                node = self._changed[2] if is_noted and self._changed else plan.diff(old.shadow, new.shadow)
+                self._changes[step] = None if node is None else _DIALECTS[codec].encode(node)
+        return self._changes[step]
 
     def _own_change(self, old: Seen, new: Seen, codec: Codec) -> bytes | None:
         node: Node | None = None

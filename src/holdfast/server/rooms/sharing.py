@@ -18,7 +18,7 @@ from holdfast.server.context import Context
 from holdfast.server.rooms.delivery import Failure
 from holdfast.server.rooms.outlet import ChannelOutlet
 from holdfast.server.rooms.shared_plan import RoomPlan
-from holdfast.server.rooms.shared_views import HookFailed, HookFailedBefore, Seen, SharedViews
+from holdfast.server.rooms.shared_views import FailedBefore, HookFailed, Seen, SharedViews
 from holdfast.server.rooms.turn_buffer import ClientBuffer, TurnBuffer
 from holdfast.state import Unshareable
 
@@ -263,7 +263,7 @@ class Sharing:
             if seen is follower.seen:
                 return
             messages = views.messages(follower.seen, seen, (session.codec or MSGPACK).for_state)
-        except HookFailedBefore:
+        except FailedBefore:
             return
         except Unshareable as error:
             where = "view" if views.has_view and error.path[:1] == ("state",) else "its shared state"
