@@ -2,7 +2,7 @@
 
 import { ProtocolError } from "./errors.js";
 import { type FromClient, type FromServer, fromServer } from "./frames.js";
-import { decode, encode } from "./msgpack.js";
+import { DEPTH_MAX, decode, encode } from "./msgpack.js";
 import { bytesOf, textOf } from "./text.js";
 
 /** The bytes of a value, to be put into a frame as they are. */
@@ -121,11 +121,17 @@ export const JSON_TEXT = new Codec({
   name: "holdfast.v1.json",
   text: true,
   encode(value) {
+    const depths = new Map<unknown, number>();
     // What JSON would quietly write as null is refused.
     const text = JSON.stringify(value, function (this: Record<string, unknown>, key, part) {
       // As it was given: JSON would make a text of a date, and nothing of bytes, a map or a function.
       if (!PLAIN.test(Object.prototype.toString.call(this[key]))) throw new TypeError("JSON has no place for this");
       if (typeof part === "number" && !Number.isFinite(part)) throw new TypeError(`JSON has no ${part}`);
+      if (typeof part === "object") {
+        const depth = (depths.get(this) ?? 0) + 1;
+        if (depth > DEPTH_MAX + 1) throw new TypeError("nested too deep");
+        depths.set(part, depth);
+      }
       return part;
     });
     if (text === undefined) throw new TypeError(`a ${typeof value} has no place in a message`);

@@ -105,3 +105,10 @@ test.each(Object.values(CODECS))("half a surrogate pair is replaced, in a text a
 
   expect(read).toEqual({ "a\ufffd": "b\ufffd", list: ["\ufffd\ufffd", "🚀", '\\ud83d "\n\u0001\\'] });
 });
+
+test.each(Object.values(CODECS))("what is nested too deep for a server is refused: $name", (codec) => {
+  const nested = (levels: number) => Array.from({ length: levels }).reduce((inside: unknown) => [inside], 1);
+
+  expect(codec.decode(codec.encode(nested(100)))).toEqual(nested(100));
+  expect(() => codec.encode(nested(102))).toThrow("nested too deep");
+});
