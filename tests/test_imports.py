@@ -8,6 +8,8 @@ ROOT = Path(__file__).parents[1]
 
 # Packages that `import holdfast` may load besides the standard library: messages, and WebSockets with what they bring.
 LOADED = {"holdfast", "msgspec", "picows", "aiofastnet", "multidict", "python_socks", "typing_extensions"}
+# A folder without code, in which protobuf is looked for.
+LOADED |= {"google"}
 # Of each, who needs it: tokens, passwords, the HTTP API, metrics, traces, the first log line (structlog brings rich).
 ONLY_FOR_SOME = {"jwt", "argon2", "litestar", "uvicorn", "prometheus_client", "opentelemetry", "structlog", "rich"}
 

@@ -2,7 +2,7 @@
 
 import { ProtocolError } from "./errors.js";
 import { type FromClient, type FromServer, fromServer } from "./frames.js";
-import { decode, encode } from "./msgpack.js";
+import { DEPTH_MAX, decode, encode } from "./msgpack.js";
 import { bytesOf, textOf } from "./text.js";
 
 /** The bytes of a value, to be put into a frame as they are. */
@@ -115,19 +115,28 @@ export const MSGPACK = new Codec({
 
 const PLAIN = / (Object|Array|String|Number|Boolean|Null|Undefined|BigInt)]/;
 
+const ESCAPES = /\\(ud[89a-f]..|.)/g;
+
 export const JSON_TEXT = new Codec({
   name: "holdfast.v1.json",
   text: true,
   encode(value) {
-    // What JSON would quietly write as null is refused, and half a surrogate pair replaced, as MessagePack does.
+    const depths = new Map<unknown, number>();
+    // What JSON would quietly write as null is refused.
     const text = JSON.stringify(value, function (this: Record<string, unknown>, key, part) {
       // As it was given: JSON would make a text of a date, and nothing of bytes, a map or a function.
       if (!PLAIN.test(Object.prototype.toString.call(this[key]))) throw new TypeError("JSON has no place for this");
       if (typeof part === "number" && !Number.isFinite(part)) throw new TypeError(`JSON has no ${part}`);
-      return typeof part === "string" ? textOf(bytesOf(part)) : part;
+      if (typeof part === "object") {
+        const depth = (depths.get(this) ?? 0) + 1;
+        if (depth > DEPTH_MAX + 1) throw new TypeError("nested too deep");
+        depths.set(part, depth);
+      }
+      return part;
     });
     if (text === undefined) throw new TypeError(`a ${typeof value} has no place in a message`);
-    return bytesOf(text);
+    // Half a surrogate pair, in a text or a key, is replaced, as MessagePack does. Only such halves are written as escapes.
+    return bytesOf(text.replace(ESCAPES, (each) => (each.startsWith("\\ud") ? "\ufffd" : each)));
   },
   decode: (payload) => JSON.parse(textOf(payload)),
   hole: 5,

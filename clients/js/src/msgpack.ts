@@ -7,7 +7,7 @@
 import { bytesOf, textOf } from "./text.js";
 
 /** Deeper nesting is refused. */
-const DEPTH_MAX = 100;
+export const DEPTH_MAX = 100;
 
 /** Encode a value; `TypeError` for what has no place in a message. */
 export function encode(value: unknown): Uint8Array {

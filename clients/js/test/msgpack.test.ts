@@ -2,6 +2,7 @@
 
 import { decode as theirDecode, encode as theirEncode } from "@msgpack/msgpack";
 import { expect, test } from "vitest";
+import { CODECS } from "../src/codec.js";
 import { decode, encode } from "../src/msgpack.js";
 
 const hexOf = (bytes: Uint8Array) => Buffer.from(bytes).toString("hex");
@@ -95,4 +96,19 @@ test.each([
   ["too deep", "91".repeat(200)],
 ])("%s cannot be read", (_, hex) => {
   expect(() => decode(Uint8Array.from(Buffer.from(hex, "hex")))).toThrow();
+});
+
+test.each(Object.values(CODECS))("half a surrogate pair is replaced, in a text and in a key: $name", (codec) => {
+  const said = { "a\ud83d": "b\udc00", list: ["\ud83d\ud83d", "🚀", '\\ud83d "\n\u0001\\'] };
+
+  const read = codec.decode(codec.encode(said));
+
+  expect(read).toEqual({ "a\ufffd": "b\ufffd", list: ["\ufffd\ufffd", "🚀", '\\ud83d "\n\u0001\\'] });
+});
+
+test.each(Object.values(CODECS))("what is nested too deep for a server is refused: $name", (codec) => {
+  const nested = (levels: number) => Array.from({ length: levels }).reduce((inside: unknown) => [inside], 1);
+
+  expect(codec.decode(codec.encode(nested(100)))).toEqual(nested(100));
+  expect(() => codec.encode(nested(102))).toThrow("nested too deep");
 });
