@@ -8,7 +8,7 @@ from itertools import cycle
 
 import pytest
 
-from holdfast import Auth, Enet, Limits, NotSeated, Outcome, SessionEnded, WebSocket, connect
+from holdfast import Auth, Enet, Limits, NotSeated, Outcome, WebSocket, connect
 from holdfast.client.connect import dial
 from holdfast.transports.listeners import Exposed
 from holdfast.transports.port import Receiver, Subprotocol, Transport, TransportLimits
@@ -136,7 +136,7 @@ async def test_ipv6_and_a_takeover_and_a_stop_are_as_on_every_transport(world: W
     await hear(newer, "still here")
     await server.stop()
 
-    with pytest.raises(SessionEnded, match="stopping"):
+    with pytest.raises(NotSeated, match="room_closed"):
         await hear(newer, "never")
 
 
