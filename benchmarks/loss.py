@@ -20,6 +20,7 @@ import struct
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from random import Random
@@ -120,12 +121,13 @@ class Path:
 # Both ends
 
 
-def serve(ready: Connection) -> None:
+def serve(ready: Connection, repeat_s: float) -> None:
     """The server, until it is terminated."""
 
     async def run() -> None:
         ports = [each(host=SERVER, port=0, insecure=True) for each in (WebSocket, Tcp, Enet)]
-        async with Server([Field], listen=ports, limits=UNLIMITED) as server:
+        limits = replace(UNLIMITED, udp_repeat_s=repeat_s)
+        async with Server([Field], listen=ports, limits=limits) as server:
             room = await server.create_room("field")
             ready.send((server.urls, room.id))
             await asyncio.Event().wait()
@@ -182,7 +184,7 @@ def measure(options: argparse.Namespace) -> list[tuple[float, dict[str, list[flo
         processes.append(client)
         inside = namespace(SERVER, CLIENT)
         up, ready = fork.Pipe()
-        server = fork.Process(target=serve, args=(ready,), daemon=True)
+        server = fork.Process(target=serve, args=(ready, options.repeat), daemon=True)
         server.start()
         processes.append(server)
         start.send(up.recv())
@@ -212,6 +214,7 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=10, help="of each transport")
     parser.add_argument("--seconds", type=float, default=60.0, help="for each share of lost packets")
     parser.add_argument("--loss", type=float, nargs="+", default=[0.0, 2.0, 5.0], help="percent of all packets")
+    parser.add_argument("--repeat", type=float, default=0.0, help="udp_repeat_s of the server")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--plot", help="an SVG file of the p99")
     options = parser.parse_args()

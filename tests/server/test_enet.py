@@ -8,11 +8,12 @@ from itertools import cycle
 
 import pytest
 
-from holdfast import Enet, Limits, WebSocket, connect
+from holdfast import Auth, Enet, Limits, NotSeated, Outcome, WebSocket, connect
 from holdfast.client.connect import dial
 from holdfast.transports.listeners import Exposed
 from holdfast.transports.port import Receiver, Subprotocol, Transport, TransportLimits
-from tests.server.world import Said, Say, World, chat, until_resumed
+from tests.server.world import Said, Say, World, chat, hear, until_resumed
+from tests.transports.enet.test_endpoint import Router
 
 PORTS = [WebSocket(port=0), Enet(port=0)]
 QUICK = Limits(handshake_s=0.2)
@@ -96,6 +97,47 @@ async def test_the_first_way_is_taken_where_it_works(world: World) -> None:
 async def test_when_no_way_works_each_is_named(blocked: Blocked) -> None:
     with pytest.raises(OSError, match=r"did not answer in time; .*cannot be reached|refused"):
         await connect([blocked.url, "tcp://127.0.0.1:1"], limits=QUICK)
+
+
+async def test_a_phone_whose_address_changes_resumes_and_nothing_is_lost_or_doubled(world: World) -> None:
+    limits = Limits(udp_ping_s=0.05, udp_timeout_s=0.5)
+    server = await world.serve(chat(), listen=[Enet(port=0)], limits=limits)
+    router = Router(server.addresses["enet"][1])
+    async with connect(await router.open(), messages=[Said], limits=limits) as session:
+        room = await session.join_or_create("chat")
+        resumed: asyncio.Queue[Outcome] = asyncio.Queue()
+        session.on_resume(resumed.put_nowait)
+        for number in range(3):
+            await room.send(Say(f"before {number}"))
+        await router.change_address()
+        for number in range(3):
+            await room.send(Say(f"after {number}"))
+
+        echoes = [(await room.receive(Said)).text for _ in range(6)]
+
+        assert echoes == [f"{when} {number}" for when in ("before", "after") for number in range(3)]
+        assert (await resumed.get()).kind == "resumed"
+    router.close()
+
+
+async def test_ipv6_and_a_takeover_and_a_stop_are_as_on_every_transport(world: World) -> None:
+    server = await world.serve(chat(), listen=[Enet(host="::1", port=0)])
+    assert server.urls["enet"].startswith("enet://[::1]:")
+    session = await world.connect(server, transport="enet")
+    room = await session.join_or_create("chat")
+    (link,) = server.parts.connections
+    assert link.transport_kind == "enet"
+
+    again = await world.connect(server, transport="enet", auth=Auth("guest", session.credential))
+    newer = await again.join(room.id)
+    with pytest.raises(NotSeated, match="joined again from elsewhere"):
+        await hear(room, "never")
+    await newer.send(Say("still here"))
+    await hear(newer, "still here")
+    await server.stop()
+
+    with pytest.raises(NotSeated, match="room_closed"):
+        await hear(newer, "never")
 
 
 def test_a_public_port_without_encryption_is_refused() -> None:

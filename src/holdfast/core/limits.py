@@ -66,6 +66,8 @@ class LinkLimits:
         "silence of an ENet peer that should acknowledge something",
         "the connection is lost; the client resumes",
     )
+    # Two packets are seldom both lost; for games in which a position that is 50 ms old is too old.
+    udp_repeat_s: float = _limit(0.0, "after which a datagram is sent once more; 0: never")
     # Room for a window, its frame headers, replies and unreliable messages.
     write_buffer_bytes_max: int = _limit(1 * MIB, "the write buffer of one socket", "cut: `slow`; the client resumes")
     nesting_max: int = _limit(32, "nesting depth of a message, or of a request", "it is refused: `invalid`")
@@ -672,7 +674,16 @@ _ABOVE_ZERO = frozenset(
 )
 # A client that waits for one of these would wait for ever.
 _FINITE = frozenset(
-    {"hello_s", "ping_s", "udp_ping_s", "udp_timeout_s", "hello_delay_s", "flood_pause_s", "fair_queue_pause_s"}
+    {
+        "hello_s",
+        "ping_s",
+        "udp_ping_s",
+        "udp_timeout_s",
+        "udp_repeat_s",
+        "hello_delay_s",
+        "flood_pause_s",
+        "fair_queue_pause_s",
+    }
 )
 # Fractions, and a count that is stored in 16 bits.
 _MOST = {"address_share": 1, "resume_reserve": 1, "timeline_max": 0xFFFF, "udp_bytes_max": 4096}

@@ -71,6 +71,8 @@ class TransportLimits:
     # Silence after which a client pings, and after which a peer with something unacknowledged is gone.
     udp_ping_s: float = Limits.udp_ping_s
     udp_timeout_s: float = Limits.udp_timeout_s
+    # After which a datagram is sent once more; 0: never.
+    udp_repeat_s: float = Limits.udp_repeat_s
 
     @classmethod
     def of(cls, limits: Limits) -> "TransportLimits":
@@ -90,6 +92,7 @@ class TransportLimits:
             unread_bytes_max=limits.udp_unread_bytes_max,
             udp_ping_s=limits.udp_ping_s,
             udp_timeout_s=limits.udp_timeout_s,
+            udp_repeat_s=limits.udp_repeat_s,
         )
 
 

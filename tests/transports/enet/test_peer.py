@@ -79,6 +79,21 @@ def test_a_datagram_does_not_wait_for_a_lost_payload() -> None:
     world.run(lambda: world.received["server"] == [b"lost"])
 
 
+def test_datagrams_that_are_sent_twice_arrive_once_and_hardly_one_is_lost() -> None:
+    world = World(3, Weather(loss=0.1), limits=replace(LIMITS, udp_repeat_s=0.02)).connect()
+
+    for number in range(400):
+        assert world.client.send_datagram(b"%d" % number)
+        until = world.now + 0.05
+        world.run(lambda until=until: world.now >= until)  # type: ignore[misc]  # a lambda for now
+    received = [int(each) for each in world.datagrams["server"]]
+
+    assert received == sorted(set(received))
+    assert len(received) >= 385
+    world.client.abort()
+    assert world.client.wake_at is None
+
+
 def test_a_datagram_that_is_too_large_goes_another_way() -> None:
     world = World(limits=small(576)).connect()
     size = world.client.datagram_bytes_max

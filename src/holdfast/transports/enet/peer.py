@@ -5,6 +5,7 @@ packets of channel 1: ENet drops those that a newer one has overtaken. A close i
 16-bit code and a reason, followed by ENet's disconnect with the code, once everything before it was acknowledged.
 """
 
+from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, TypeAlias
 
@@ -101,6 +102,8 @@ class Peer:
         self._throttle = SendThrottle()
         self._acks: list[bytes] = []
         self._unreliable: list[bytes] = []
+        # What is sent once more, and when: newer ones do not wait for older ones.
+        self._repeats: deque[tuple[float, bytes]] = deque(maxlen=_DATAGRAMS_MAX)
         self._unreliable_sent = 0
         self._unreliable_seen = 0
         self._close_body = b""
@@ -326,9 +329,21 @@ class Peer:
             due = self._outbound.due(now, self._round_trip.resend_s, window_bytes)
             commands += due
             # In one packet with the frame that opens their channel they come after it.
+            commands += self._repeated(now)
             commands += self._unreliable
             self._unreliable.clear()
         return self._pack(commands, int(now * 1000)) if commands else []
+
+    def _repeated(self, now: float) -> list[bytes]:
+        """The datagrams that are due once more; those that are sent now will be."""
+        repeats, repeat_s = self._repeats, self._limits.udp_repeat_s
+        due: list[bytes] = []
+        while repeats and repeats[0][0] <= now:
+            due.append(repeats.popleft()[1])
+        # A path that is full is not filled further.
+        if repeat_s and self._throttle.value == THROTTLE_MAX:
+            repeats += ((now + repeat_s, each) for each in self._unreliable)
+        return due
 
     def _pack(self, commands: list[bytes], time_ms: int) -> list[bytes]:
         head = wire.encode_head(self._peer_id, self._session, time_ms)
@@ -366,9 +381,11 @@ class Peer:
     def wake_at(self) -> float | None:
         """When to call `advance` and `write` again, if nothing happens before."""
         resend_at, ping_at = self._outbound.resend_at, self._ping_at
-        if resend_at is None or ping_at is None:
-            return ping_at if resend_at is None else resend_at
-        return min(resend_at, ping_at)
+        earliest_at = resend_at if ping_at is None or (resend_at is not None and resend_at <= ping_at) else ping_at
+        if self._repeats and self.state is not PeerState.ENDED:
+            repeat_at = self._repeats[0][0]
+            return repeat_at if earliest_at is None else min(earliest_at, repeat_at)
+        return earliest_at
 
     def _lose(self, end: _End) -> None:
         self._step(PeerStep.LOST)
