@@ -29,7 +29,7 @@ async def test_a_message_too_large_to_send_is_an_error_that_says_so_and_harms_no
     session = await world.connect(server)
     room = await session.join_or_create("chat")
 
-    with pytest.raises(Invalid, match=r"'say' of \d+ bytes.*in parts"):
+    with pytest.raises(Invalid, match=r"'say' has \d+ bytes.*in parts"):
         await room.send(Say("x" * 64 * KIB))
 
     await room.send(Say("small"))
@@ -89,7 +89,7 @@ async def test_a_room_that_sends_too_large_a_message_gets_the_error_and_goes_on(
 
     assert isinstance(refused, MessageRefused)
     assert (refused.type, refused.code) == ("shout", "invalid")
-    assert "'said' of 65" in refused.message
+    assert "'said' has 65" in refused.message
     assert "in parts" in refused.message
     await room.send(Say("small"))
     assert await texts_until(room, "small") == ["small"]
