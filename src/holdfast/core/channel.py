@@ -154,6 +154,11 @@ class Channel:
             return []
         ack = self.ack_sent = self.applied
         number, seq = self.number, self.sent + 1
+        if len(entries) == 1 and type(entry := entries[0]) is not Block and self._in_flight is not _NONE_IN_FLIGHT:
+            # As below: nearly always it is one message.
+            self.sent = seq
+            self._in_flight.append(entry)
+            return [Data(number, seq, ack, entry[0], Raw(entry[1]))]
         frames: list[Data | BlockFrame] = []
         for entry in entries:
             if type(entry) is Block:
