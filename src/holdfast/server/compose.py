@@ -315,7 +315,7 @@ class ServerParts:
         )
         recovery.on_session += [self.access.session_restored]
         committer.on_session_lost = recovery.session_lost
-        committer.on_room_lost = recovery.room_lost
+        committer.on_rooms_lost = recovery.rooms_lost
         rooms, sessions, durable = self._stored_rooms, self.stored, committer.sessions
         rooms.restore = recovery.restore_room
         rooms.restore_of_player = recovery.restore_rooms_of

@@ -192,6 +192,46 @@ async def test_a_player_who_watches_another_room_comes_back_to_both(pace: Pace) 
 
 @both_paces
 @in_virtual_time
+async def test_rooms_that_were_read_too_early_are_read_again_with_whoever_plays_in_one_and_watches_the_other(
+    pace: Pace,
+) -> None:
+    async with Bench(stand(), stand(name="Other"), recovery=pace) as bench:
+        ada = await bench.sit("ada")
+        bob = await bench.sit("bob", "other")
+        watching = bench.reading(bob.session, await bob.session.spectate(ada.room.id))
+        await a_moment()
+        read = bench.backup()
+        await ada.send(Say("one"))
+        await bob.send(Say("two"))
+        await watching.has_heard("ada:one")
+        await a_moment()
+        latest = bench.backup()
+        for each in (ada, bob):
+            bench.dialer(each).is_down = True
+        bench.crash()
+        bench.data.entries = read
+        store = FaultyStore(bench.data)
+        store.hold()
+        await bench.start(store)
+        bench.server.parts.stored.restore(bob.session.id)
+        await until(lambda: store.is_waiting)
+        bench.data.entries = latest
+
+        store.release()
+        for each in (ada, bob):
+            bench.dialer(each).is_down = False
+        await ada.send(Say("three"))
+        await bob.send(Say("four"))
+        await bob.has_heard("bob:four")
+        await until(lambda: watching.room.left is not None or "ada:three" in watching.texts)
+
+        assert watching.texts[1:] == ["ada:one", "ada:three"]
+        assert bob.texts == ["bob:two", "bob:four"]
+        assert bench.server.counters.rooms_fenced == 2
+
+
+@both_paces
+@in_virtual_time
 async def test_a_chain_of_rooms_that_watch_each_other_is_restored_whole(pace: Pace) -> None:
     count = 120
     async with Bench(stand(), recovery=pace) as bench:

@@ -150,8 +150,8 @@ class Committer:
         """This room is not saved here any more."""
         self.on_session_lost: Callable[[Session], None] = lambda _: None
         """Another server has written this session."""
-        self.on_room_lost: Callable[[FencedRoom], None] = lambda _: None
-        """Another server has written this room, or one of its sessions."""
+        self.on_rooms_lost: Callable[[list[FencedRoom]], None] = lambda _: None
+        """Another server has written one of these rooms, or one of their sessions: they were to be saved together."""
 
     # Rooms
 
@@ -448,10 +448,12 @@ class Committer:
         for session in stay:
             session.not_saved()
             self.sessions.changed(session.session)
+        lost_rooms: list[FencedRoom] = []
         for room in batch.rooms:
             # If it is not claimed, its former server wrote once more after this one had read it (R8).
             ids = [str(each.session.id) for each in lost if not room.is_claimed or each not in {*stay, *fenced}]
-            self.on_room_lost(FencedRoom(room.room_id, room.is_claimed and room in fenced, ids))
+            lost_rooms.append(FencedRoom(room.room_id, room.is_claimed and room in fenced, ids))
+        self.on_rooms_lost(lost_rooms)
 
     def _release(self, room: RoomWriter) -> None:
         """Another server has the room: nothing that waits may leave, and nothing more is written."""

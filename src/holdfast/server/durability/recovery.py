@@ -190,12 +190,15 @@ class Recovery:
 
     # To another server, and back
 
-    def room_lost(self, room: FencedRoom) -> None:
-        """Another server has written a room, or one of its sessions."""
-        if room.is_elsewhere:
-            self._add_elsewhere(room.id)
-        else:
-            task = self._clock.loop.create_task(self._read_again(room.id, room.sessions))
+    def rooms_lost(self, rooms: list[FencedRoom]) -> None:
+        """Another server has written one of these rooms, or one of their sessions."""
+        for room in rooms:
+            if room.is_elsewhere:
+                self._add_elsewhere(room.id)
+        if again := [room for room in rooms if not room.is_elsewhere]:
+            # Together: somebody may play in one of them and watch another.
+            sessions = [session for room in again for session in room.sessions]
+            task = self._clock.loop.create_task(self._read_again([room.id for room in again], sessions))
             self._reading.add(task)
             task.add_done_callback(self._reading.discard)
 
@@ -214,45 +217,45 @@ class Recovery:
         while len(self._elsewhere) > self._limits.sessions_max:
             del self._elsewhere[next(iter(self._elsewhere))]
 
-    async def _read_again(self, room_id: str, session_ids: list[str]) -> None:
+    async def _read_again(self, room_ids: list[str], session_ids: list[str]) -> None:
         store = self._committer.store
         while True:
             await asyncio.sleep(self._limits.store_retry_s)
             try:
-                # At one moment: the parts belong to this record.
-                entries = await self._read_room(room_id)
-                members = read_sessions(entries) if entries else []
+                rooms = await self._read_rooms(room_ids)
+                members = {each: read_sessions(entries) if entries else [] for each, entries in rooms.items()}
                 # Also those who took a seat since it was read first.
-                wanted = dict.fromkeys([*session_ids, *members])
+                wanted = dict.fromkeys([*session_ids, *(each for found in members.values() for each in found)])
                 sessions = [(each, await store.get(session_key(each))) for each in wanted]
                 sends = [send for each in wanted for send in await store.list(sends_key(each))]
-                # If the other server has written it meanwhile, these sessions may have seats that this room has not.
-                if await self._read_room(room_id) == entries:
+                # If the other server has written one meanwhile, these sessions may have seats that it has not.
+                if await self._read_rooms(room_ids) == rooms:
                     break
             except (Unavailable, Unknown):
                 continue
             except Broken as error:
                 self._committer.broken(error)
                 return
-        if entries:
-            self._pending.rooms[room_id] = entries
+        self._pending.rooms |= {each: entries for each, entries in rooms.items() if entries}
         for session_id, entry in sessions:
             if entry is None or self._lifecycle.registry.get(session_id) is not None:
                 continue
             found_in = room_of(entry)
-            if session_id in members if found_in == room_id else self._is_known(found_in):
+            if session_id in members[found_in] if found_in in members else self._is_known(found_in):
                 self._pending.sessions[session_id] = entry
                 self._elsewhere.pop(session_id, None)
             else:
                 # It has gone to a room that was not there when this server read the store: another one has both.
                 self._add_elsewhere(session_id)
         self._pending.add_sends([each for each in sends if each.key.split("/")[1] in self._pending.sessions])
-        self.restore_room(room_id)
+        for room_id in room_ids:
+            self.restore_room(room_id)
         for session_id in wanted:
             self.restore_session(session_id)
 
-    async def _read_room(self, room_id: str) -> list[Entry]:
-        return await self._committer.store.list(room_key(room_id))
+    async def _read_rooms(self, room_ids: list[str]) -> dict[str, list[Entry]]:
+        # Each at one moment: its parts belong to its record.
+        return {room_id: await self._committer.store.list(room_key(room_id)) for room_id in room_ids}
 
     def _is_known(self, room_id: str) -> bool:
         return not room_id or room_id in self._pending.rooms or room_key(room_id) in self.set_aside
