@@ -65,7 +65,7 @@ class FloatChanges:
     def packed(self, encode: Callable[[Any], bytes]) -> bytes:
         """As MessagePack; `encode` is for those in which something else has changed."""
         is_short = max(self._numbers) <= _FIXINT_MAX
-        row = bytearray(b"\x00" if is_short else b"\xcd\x00\x00") + b"\x91" + _array_head(2 * len(self._fields))
+        row = bytearray(b"\x00" if is_short else b"\xcd\x00\x00") + b"\x91" + array_head(2 * len(self._fields))
         places: list[int] = []
         for field in self._fields:
             row += _encode(field.name) + (b"\xca" if field.code == "f" else b"\xcb")
@@ -78,7 +78,7 @@ class FloatChanges:
             _interleave(packed, array("H", self._numbers), 1, stride)
         for place, column in zip(places, self._columns, strict=True):
             _interleave(packed, column, place, stride)
-        return b"".join([_array_head(len(self)), packed, *map(encode, self._others)])
+        return b"".join([array_head(len(self)), packed, *map(encode, self._others)])
 
 
 def _interleave(packed: bytearray, column: "array[Any]", place: int, stride: int) -> None:
@@ -91,7 +91,8 @@ def _interleave(packed: bytearray, column: "array[Any]", place: int, stride: int
         packed[place + byte :: stride] = values[byte::width]
 
 
-def _array_head(count: int) -> bytes:
+def array_head(count: int) -> bytes:
+    """How MessagePack begins an array of so many values."""
     if count <= _FIXARRAY_MAX:
         return bytes([0x90 | count])
     return b"\xdc" + count.to_bytes(2) if count <= _ARRAY16_MAX else b"\xdd" + count.to_bytes(4)

@@ -6,7 +6,7 @@ from typing import Any
 
 import msgspec
 
-from holdfast.state.columns import FloatChanges
+from holdfast.state.columns import FloatChanges, array_head
 from holdfast.state.errors import Unshareable
 from holdfast.state.nodes import pairs, parts_of_node
 from holdfast.state.shapes import Float32
@@ -30,9 +30,6 @@ def _hook_json(value: Any) -> Any:
 
 _MSGPACK = msgspec.msgpack.Encoder(enc_hook=_hook_msgpack).encode
 _JSON = msgspec.json.Encoder(enc_hook=_hook_json).encode
-# The longest arrays with a head of one byte, and of three.
-_FIXARRAY_MAX = 15
-_ARRAY16_MAX = 0xFFFF
 
 
 def encode_msgpack(node: Any) -> bytes:
@@ -61,12 +58,7 @@ class Dialect:
 
 
 def _array_msgpack(values: Sequence[bytes]) -> bytes:
-    count = len(values)
-    if count <= _FIXARRAY_MAX:
-        head = bytes([0x90 | count])
-    else:
-        head = b"\xdc" + count.to_bytes(2) if count <= _ARRAY16_MAX else b"\xdd" + count.to_bytes(4)
-    return head + b"".join(values)
+    return array_head(len(values)) + b"".join(values)
 
 
 def _array_json(values: Sequence[bytes]) -> bytes:
