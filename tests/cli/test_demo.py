@@ -32,8 +32,10 @@ def totals(output: str) -> dict[str, int]:
     }
 
 
-async def test_links_break_and_nothing_is_lost_or_doubled() -> None:
-    result = await result_of("demo", "--terminal", "--seconds", "2", "--plain", "--seed", "1", "--cut-every", "0.2")
+@pytest.mark.parametrize("transport", ["websocket", "enet"])
+async def test_links_break_and_nothing_is_lost_or_doubled(transport: str) -> None:
+    options = ("--seconds", "2", "--plain", "--seed", "1", "--cut-every", "0.2", "--transport", transport)
+    result = await result_of("demo", "--terminal", *options)
 
     total = totals(result.stdout)
     assert (result.exit_code, result.stderr) == (0, "")
@@ -42,6 +44,13 @@ async def test_links_break_and_nothing_is_lost_or_doubled() -> None:
     assert total["sent"] > 100
     assert total["received"] > 20
     assert (total["lost"], total["duplicated"]) == (0, 0)
+
+
+async def test_only_bots_in_the_terminal_choose_their_transport() -> None:
+    result = await result_of("demo", "--transport", "enet")
+
+    assert result.exit_code == 2
+    assert "--transport enet needs --terminal" in result.stderr
 
 
 async def test_the_server_is_killed_and_nothing_is_lost_or_doubled() -> None:

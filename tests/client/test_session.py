@@ -8,6 +8,7 @@ import pytest
 
 import holdfast
 from holdfast import Auth, Invalid, Message, Outcome, Reason, Server, SessionEnded, Untyped
+from holdfast.core.codecs import CODECS
 from holdfast.events import Ended
 from holdfast.transports.port import DialError
 from tests.cases import every_case
@@ -92,6 +93,13 @@ async def test_what_cannot_be_encoded_is_refused_and_the_session_goes_on(server:
         await room.send(Say("still here"))
 
         assert await soon(room.receive()) == Said("still here")
+
+
+def test_a_client_without_the_library_is_told_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(CODECS, "holdfast.v1.protobuf")
+
+    with pytest.raises(Invalid, match=r"pip install 'holdfast\[protobuf\]'"):
+        holdfast.connect("ws://127.0.0.1:1", codec="holdfast.v1.protobuf")
 
 
 async def test_a_server_that_does_not_speak_our_codec_is_an_error() -> None:

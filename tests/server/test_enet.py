@@ -1,6 +1,7 @@
 """Sessions over ENet: the fall back where UDP is blocked, and the change of the way in the middle of everything."""
 
 import asyncio
+import logging
 import socket
 from collections.abc import Iterator
 from contextlib import closing, suppress
@@ -138,6 +139,27 @@ async def test_ipv6_and_a_takeover_and_a_stop_are_as_on_every_transport(world: W
 
     with pytest.raises(NotSeated, match="room_closed"):
         await hear(newer, "never")
+
+
+async def test_what_operators_see_says_enet_and_datagrams_are_in_the_packet_log(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    server = await world.serve(chat(), listen=[Enet(port=0)])
+    session = await world.connect(server, transport="enet")
+    room = await session.join_or_create("chat")
+    server.packet_log(session=session.id)
+    with caplog.at_level(logging.DEBUG, "holdfast.packets"):
+        room.send_latest(Say("perhaps"))
+        await room.send(Say("surely"))
+        await hear(room, "surely")
+
+    metrics = (await server.parts.exposition.text()).decode()
+    timeline = server.operate.sessions.timeline(session.id)
+    assert server.operate.sessions.get(session.id).transport == "enet"
+    assert 'holdfast_connections_opened_total{transport="enet"} 1.0' in metrics
+    assert any(getattr(each, "transport", "") == "enet" or "enet" in str(each) for each in timeline.entries)
+    assert "surely" in caplog.text
+    assert "latest" in caplog.text
 
 
 def test_a_public_port_without_encryption_is_refused() -> None:

@@ -7,7 +7,7 @@ another, and the fields after it go on from there. What a type cannot say in pro
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import EnumType
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, NamedTuple
 
 import msgspec.inspect as mi
 from msgspec import NODEFAULT, Struct
@@ -76,6 +76,25 @@ class ProtoField:
         """Whether one can see that it is absent."""
         return self.shape == "one" and (self.is_optional or self.kind in {"message", "value"})
 
+    @property
+    def flags(self) -> tuple[bool, bool, bool]:
+        """Whether the library's value is ours, whether ours is the library's if its type fits, and `is_optional`."""
+        is_plain = self.shape == "one" and self.kind in {"bool", "int64", "uint64", "string", "bytes"}
+        return is_plain, is_plain or (self.shape == "one" and self.kind in {"double", "float"}), self.is_optional
+
+
+class Row(NamedTuple):
+    """A field, and what of it is needed each time."""
+
+    field: ProtoField
+    key: str
+    name: str
+    attribute: str
+    has_presence: bool
+    is_plain: bool
+    is_scalar: bool
+    is_optional: bool
+
 
 @dataclass(slots=True, eq=False)
 class ProtoMessage:
@@ -86,12 +105,22 @@ class ProtoMessage:
     form: Form
     names: tuple[str, ...] = ()
     """The class and field in which it was first found: the name of a message that has no class."""
-    doc: str = ""
     fields: list[ProtoField] = field(default_factory=list)
     tag: tuple[str, Any] | None = None
     forbids_unknown: bool = False
     is_wrapper: bool = False
     """Whether it stands for what is in its one field, `value`: a list, say, which is no message."""
+    _rows: list["Row"] | None = None
+
+    @property
+    def rows(self) -> list["Row"]:
+        """Its fields, as they are looked at for each message."""
+        rows = self._rows
+        if rows is None:
+            rows = self._rows = [
+                Row(each, each.key, each.name, each.attribute, each.has_presence, *each.flags) for each in self.fields
+            ]
+        return rows
 
 
 class ProtoTypes:

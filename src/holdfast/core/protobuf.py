@@ -9,7 +9,7 @@ from functools import cached_property
 from importlib import import_module
 from importlib.util import find_spec
 from math import isfinite
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Raw, Struct
@@ -66,6 +66,7 @@ LIST, MAP = 7, 8
 
 DEPTH_MAX = 100
 """The library refuses messages that are nested deeper."""
+_SCALARS = frozenset({bool, int, float, str, bytes})
 _INTEGERS, _UNSIGNED = range(-(2**63), 2**63), range(2**63, 2**64)
 _TYPES: Mapping[Kind, str] = {
     "bool": "TYPE_BOOL",
@@ -181,6 +182,18 @@ class _Library:
         return self._class(f"{PACKAGE}.Value")()
 
 
+# msgspec keeps what it knows of a Struct, and would look at any other type each time.
+class _ClientFrames(Struct, array_like=True):
+    frames: list[FromClient]
+
+
+class _ServerFrames(Struct, array_like=True):
+    frames: list[FromServer]
+
+
+F = TypeVar("F", _ClientFrames, _ServerFrames)
+
+
 class ProtobufCodec(Codec):
     """Frames and messages as protobuf. Classes of messages are made when they are first used, and kept."""
 
@@ -259,23 +272,33 @@ class ProtobufCodec(Codec):
 
     def _fill(self, message: Any, plan: ProtoMessage, value: Any) -> None:
         if plan.form == "union":
-            number = plan.cls.index(type(value))
-            chosen = plan.fields[number]
+            chosen = plan.fields[plan.cls.index(type(value))]
             inner = getattr(message, chosen.name)
             inner.SetInParent()
             assert chosen.message is not None
             self._fill(inner, chosen.message, value)
             return
-        is_mapping, is_tuple = isinstance(value, Mapping), type(value) is tuple
-        for at, field in enumerate(plan.fields):
-            if is_mapping:
-                content = value.get(field.key, msgspec.UNSET)
+        is_struct = isinstance(value, Struct)
+        is_mapping = not is_struct and isinstance(value, Mapping)
+        for at, (field, key, name, attribute, _, _, is_scalar, is_optional) in enumerate(plan.rows):
+            if is_struct:
+                content = getattr(value, attribute)
+                if is_scalar and type(content) in _SCALARS:
+                    # What is zero is absent, but where that is not the same.
+                    if content or is_optional:
+                        try:
+                            setattr(message, name, content)
+                        except (TypeError, ValueError) as error:
+                            raise _misfit(field, content, error) from None
+                    continue
+            elif is_mapping:
+                content = value.get(key, msgspec.UNSET)
             else:
-                content = value[at] if is_tuple else getattr(value, field.attribute)
+                content = value[at] if type(value) is tuple else getattr(value, attribute)
             if content is not None and content is not msgspec.UNSET:
                 self._set(message, field, content)
             elif content is None and field.kind == "value" and not field.none_if_absent:
-                getattr(message, field.name).null = True
+                getattr(message, name).null = True
 
     def _set(self, message: Any, field: ProtoField, value: Any) -> None:
         if field.shape == "list":
@@ -296,7 +319,7 @@ class ProtobufCodec(Codec):
             try:
                 setattr(message, field.name, self._scalar(field.kind, value))
             except (TypeError, ValueError) as error:
-                raise type(error)(f"{field.key!r} is {field.kind} in protobuf, and cannot be {value!r}") from None
+                raise _misfit(field, value, error) from None
 
     def _set_list(self, items: Any, field: ProtoField, values: Any) -> None:
         if field.kind == "message":
@@ -386,16 +409,14 @@ class ProtobufCodec(Codec):
         return msgspec.convert(plain, kind)
 
     def from_client(self, payload: bytes) -> list[FromClient]:
-        frames: list[FromClient] = self._frames_of(payload, list[FromClient])
-        return frames
+        return self._frames_of(payload, _ClientFrames).frames
 
     def from_server(self, payload: bytes) -> list[FromServer]:
-        frames: list[FromServer] = self._frames_of(payload, list[FromServer])
-        return frames
+        return self._frames_of(payload, _ServerFrames).frames
 
-    def _frames_of(self, payload: bytes, kind: Any) -> Any:
+    def _frames_of(self, payload: bytes, kind: type[F]) -> F:
         try:
-            return msgspec.convert(self._raw_frames(payload), kind)
+            return msgspec.convert((self._raw_frames(payload),), kind)
         except DECODE_ERRORS as error:
             raise ProtocolError(f"not a payload of frames: {error}") from None
 
@@ -460,18 +481,20 @@ class _Reader:
 
     def _object(self, message: Any, plan: ProtoMessage) -> dict[str, Any]:
         plain = {} if plan.tag is None else {plan.tag[0]: plan.tag[1]}
-        for field in plan.fields:
-            if not field.has_presence or message.HasField(field.name):
-                plain[field.key] = self._content(getattr(message, field.name), field)
+        for field, key, name, _, has_presence, is_plain, _, _ in plan.rows:
+            if not has_presence or message.HasField(name):
+                content = getattr(message, name)
+                plain[key] = content if is_plain else self._content(content, field)
             elif field.none_if_absent:
-                plain[field.key] = None
+                plain[key] = None
         return plain
 
     def _array(self, message: Any, plan: ProtoMessage) -> list[Any]:
         plain = [] if plan.tag is None else [plan.tag[1]]
-        for field in plan.fields:
-            if not field.has_presence or message.HasField(field.name):
-                plain.append(self._content(getattr(message, field.name), field))
+        for field, _, name, _, has_presence, is_plain, _, _ in plan.rows:
+            if not has_presence or message.HasField(name):
+                content = getattr(message, name)
+                plain.append(content if is_plain else self._content(content, field))
             else:
                 plain.append(field.default)
         return plain
@@ -518,6 +541,10 @@ class _Reader:
             plain = {key: self._value(each) for key, each in message.map.entries.items()}
         self._left += 1
         return plain
+
+
+def _misfit(field: ProtoField, value: Any, error: Exception) -> Exception:
+    return type(error)(f"{field.key!r} is {field.kind} in protobuf, and cannot be {value!r}")
 
 
 class BodyOfProtobuf:

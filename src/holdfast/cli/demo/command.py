@@ -17,7 +17,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from holdfast.cli.demo.show import Bot, DemoSettings, Draw, Show, are_there_keys
+from holdfast.cli.demo.show import SCHEMES, Bot, DemoSettings, Draw, Show, are_there_keys
 from holdfast.cli.options import flag_option, port_option
 from holdfast.http.api import DEFAULT_PORT
 from holdfast.server.run import event_loop
@@ -68,6 +68,13 @@ _OUTCOME_STYLES = {"resumed": "green", "resynced": "yellow", "reset": "red"}
     help="Kill the server at this interval. Default: only when the key c is pressed.",
 )
 @click.option("--seed", type=int, help="The seed of the random choices: where bots go, which connections are cut.")
+@click.option(
+    "--transport",
+    type=click.Choice([*SCHEMES]),
+    default="websocket",
+    show_default=True,
+    help="How the bots connect, with --terminal; over enet packets are lost, too.",
+)
 @flag_option("--terminal", "Run only bots, in the terminal, without a page in the browser.")
 @port_option("--port", 7776, "The port of the page; 0 picks a free one.")
 @port_option("--http-port", DEFAULT_PORT, "The port of the dashboard; 0, or a port that is taken, picks a free one.")
@@ -80,6 +87,7 @@ def demo(
     cut_every: float | None,
     crash_every: float,
     seed: int | None,
+    transport: str,
     terminal: bool,
     port: int,
     http_port: int,
@@ -95,14 +103,15 @@ def demo(
 
     In a terminal, press c to crash the server, and q or Ctrl-C to stop the demo.
     """
+    if transport != "websocket" and not terminal:
+        raise click.UsageError(f"--transport {transport} needs --terminal: the page uses WebSocket.")
     console = _open_console()
     is_live = console.is_terminal and not plain
     page = None if terminal else _page(seed, port)
     if cut_every is None:
         cut_every = _CUT_EVERY_S if page is None else _CALM_CUT_EVERY_S
-    settings = DemoSettings(
-        bots, seconds, cut_every, crash_every, seed, has_keys=is_live and are_there_keys(), http_port=http_port
-    )
+    has_keys = is_live and are_there_keys()
+    settings = DemoSettings(bots, seconds, cut_every, crash_every, seed, has_keys, http_port, transport)
     # A text browser in this terminal would be in the way.
     has_desktop = sys.platform in {"darwin", "win32"} or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
     if page is not None and opens and is_live and has_desktop:

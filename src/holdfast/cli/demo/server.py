@@ -20,7 +20,7 @@ from typing import Self
 import click
 import msgspec
 
-from holdfast import HttpApi, Limits, Server, WebSocket
+from holdfast import Enet, HttpApi, Limits, Server, Tcp, WebSocket
 from holdfast.cli.demo.arena import Arena
 from holdfast.http.api import DEFAULT_HOST
 from holdfast.server.run import event_loop
@@ -45,15 +45,17 @@ class Ready(msgspec.Struct, frozen=True):
     http: str = ""
 
 
-async def serve(folder: Path, http_port: int | None = None, origin: str = "") -> None:
+async def serve(folder: Path, transport: str, http_port: int | None = None, origin: str = "") -> None:
     """Serve the room in the store, or create it."""
     loop = asyncio.get_running_loop()
     owner = asyncio.StreamReader()
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(owner), sys.stdin)
+    # The page is reachable under both names.
+    origins = [origin, origin.replace(DEFAULT_HOST, "localhost")] if origin else []
+    ports = {"websocket": WebSocket(port=0, origins=origins), "tcp": Tcp(port=0), "enet": Enet(port=0)}
     server = Server(
         [Arena],
-        # The page is reachable under both names.
-        listen=[WebSocket(port=0, origins=[origin, origin.replace(DEFAULT_HOST, "localhost")] if origin else [])],
+        listen=[ports[transport]],
         store=f"sqlite:{folder / 'demo.db'}",
         http=HttpApi(port=http_port) if http_port is not None else None,
         limits=_LIMITS,
@@ -61,7 +63,7 @@ async def serve(folder: Path, http_port: int | None = None, origin: str = "") ->
     async with server:
         room = next(iter(server.rooms), None) or await server.create_room("arena")
         http = f"http://{DEFAULT_HOST}:{http_port}" if http_port is not None else ""
-        ready = Ready(os.getpid(), *server.addresses["websocket"], room.id, http)
+        ready = Ready(os.getpid(), *server.addresses[transport], room.id, http)
         sys.stdout.buffer.write(msgspec.json.encode(ready) + b"\n")
         sys.stdout.flush()
         await owner.read()
@@ -74,8 +76,9 @@ def main() -> None:
     # Errors only: on a busy machine the server warns of skipped ticks.
     logging.basicConfig(level=logging.ERROR)
     with asyncio.Runner(loop_factory=event_loop()) as runner:
-        folder, *page = sys.argv[1:]
-        runner.run(serve(Path(folder), int(page[0]), page[1]) if page else serve(Path(folder)))
+        folder, transport, *page = sys.argv[1:]
+        way = Path(folder), transport
+        runner.run(serve(*way, int(page[0]), page[1]) if page else serve(*way))
 
 
 class ServerProcess:

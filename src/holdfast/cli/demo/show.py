@@ -17,6 +17,7 @@ from holdfast import ClientRoom, ClientSession, HoldfastError, Outcome
 from holdfast.cli.demo.arena import Collected, Pilot, Place, Sea, Steer, Tally
 from holdfast.cli.demo.proxy import Cut, Proxy
 from holdfast.cli.demo.server import Ready, ServerProcess, listening_at
+from holdfast.cli.demo.udp_proxy import UdpProxy
 from holdfast.http.api import DEFAULT_HOST, DEFAULT_PORT
 
 try:
@@ -46,7 +47,7 @@ class Bot:
     """A player who heads for the nearest coin. It knows of the server only what the room shares, and counts both ways:
     it numbers its commands, and checks the numbers of the messages that it receives."""
 
-    def __init__(self, random: Random, proxy: Proxy, session: ClientSession, room: ClientRoom) -> None:
+    def __init__(self, random: Random, proxy: Proxy | UdpProxy, session: ClientSession, room: ClientRoom) -> None:
         self.proxy = proxy
         self.session = session
         self.sent = self.received = self.refused = 0
@@ -62,11 +63,11 @@ class Bot:
         room.on_change(lambda _: self._changed.set())
 
     @classmethod
-    async def join(cls, random: Random, proxy: Proxy, room_id: str) -> "Bot":
+    async def join(cls, random: Random, proxy: Proxy | UdpProxy, scheme: str, room_id: str) -> "Bot":
         """Connect through the proxy and take a seat."""
         await proxy.start()
         host, port = proxy.address
-        session = await holdfast.connect(f"ws://{host}:{port}", messages=[Collected], state=Sea, data=Pilot)
+        session = await holdfast.connect(f"{scheme}://{host}:{port}", messages=[Collected], state=Sea, data=Pilot)
         return cls(random, proxy, session, await session.join(room_id))
 
     @property
@@ -150,6 +151,10 @@ class Bot:
         return dx + min(max(coin_x - x, -_STEP), _STEP), dy + min(max(coin_y - y, -_STEP), _STEP)
 
 
+SCHEMES = {"websocket": "ws", "tcp": "tcp", "enet": "enet"}
+"""How the bots connect, and the URLs for it."""
+
+
 @dataclass(frozen=True, slots=True)
 class DemoSettings:
     """The options of the command line."""
@@ -161,6 +166,7 @@ class DemoSettings:
     seed: int | None
     has_keys: bool = False
     http_port: int = DEFAULT_PORT
+    transport: str = "websocket"
 
 
 Draw = Callable[["Show"], None]
@@ -192,10 +198,10 @@ class Show:
             _signals(stop),
             TemporaryDirectory(prefix="holdfast-demo-", ignore_cleanup_errors=True) as folder,
         ):
-            options: list[str] = []
+            options = [self.settings.transport]
             if self.page is not None:
                 with listening_at(DEFAULT_HOST, self.settings.http_port) as sock:
-                    options = [str(sock.getsockname()[1]), self.page.url]
+                    options += [str(sock.getsockname()[1]), self.page.url]
             self.server = ServerProcess(Path(folder), self._moved, options)
             async with self.server, self.page or nullcontext(), asyncio.TaskGroup() as tasks:
                 # From now on the server may be killed, also while the bots are joining.
@@ -224,8 +230,9 @@ class Show:
 
     async def _bot(self, ready: Ready) -> Bot:
         delay_s = self._random.uniform(*_DELAY_S_RANGE)
-        proxy = Proxy(ready.host, ready.port, random=self._random, delay_s=delay_s)
-        return await Bot.join(self._random, proxy, ready.room)
+        make = UdpProxy if self.settings.transport == "enet" else Proxy
+        proxy = make(ready.host, ready.port, random=self._random, delay_s=delay_s)
+        return await Bot.join(self._random, proxy, SCHEMES[self.settings.transport], ready.room)
 
     async def _play(self, stop: asyncio.Event) -> None:
         async with asyncio.TaskGroup() as tasks:
