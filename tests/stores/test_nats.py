@@ -146,7 +146,12 @@ def test_an_address_that_cannot_be_right_is_refused_without_its_secrets(url: str
     assert "secret" not in str(caught.value)
 
 
-async def test_files_that_are_no_certificates_and_no_credentials_are_refused(tmp_path: Path) -> None:
+async def test_files_that_are_no_certificates_and_no_credentials_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "nkeys", None)
+    whole = tmp_path / "arena.creds"
+    whole.write_text("-----BEGIN NATS USER JWT-----\n…\n-----BEGIN USER NKEY SEED-----\n…\n", encoding="utf-8")
     junk = tmp_path / "junk.pem"
     junk.write_text("no certificate\n")
 
@@ -154,6 +159,7 @@ async def test_files_that_are_no_certificates_and_no_credentials_are_refused(tmp
         (f"?ca={junk}", "has no certificate in PEM form"),
         (f"?certificate={junk}", "has no certificate and key"),
         (f"?credentials={junk}", "nsc generate creds"),
+        (f"?credentials={whole}", r'pip install "holdfast\[cluster\]"'),
     ]:
         with pytest.raises(ValueError, match=says):
             await NatsStore(f"tls://127.0.0.1:1/arena{option}").open()
