@@ -222,7 +222,7 @@ async def test_a_client_that_does_not_read_holds_up_no_other_and_costs_one_windo
         quick.link.send(b"%d" % number)
 
     assert await far_quick.payload(100) == [b"%d" % number for number in range(100)]
-    assert sum(came) < QUICK.relay_window_bytes + 20 * KIB
+    assert sum(came) < QUICK.relay_unread_bytes_max + 20 * KIB
     assert slow.link.buffered_bytes > 4_000 * KIB
     assert quick.congested_count == 0
     far_slow.link.resume_reading()
@@ -231,7 +231,7 @@ async def test_a_client_that_does_not_read_holds_up_no_other_and_costs_one_windo
 
 
 async def test_what_is_on_its_way_to_a_node_that_takes_nothing_is_bounded(network: BusNetwork) -> None:
-    nodes = Nodes(partial(MemoryBus, network), replace(QUICK, relay_line_bytes=100 * KIB))
+    nodes = Nodes(partial(MemoryBus, network), replace(QUICK, relay_line_bytes_max=100 * KIB))
     ends = Ends(nodes)
     listener = await ends.listen()
     dialed = [await ends.dial(listener) for _ in range(10)]

@@ -433,17 +433,17 @@ class ClusterLimits:
     nodes_max: int = _limit(1024, "nodes, also dead ones", "further ones are not heard")
     dead_kept_s: float = _limit(60.0, "how long a dead node is remembered", "forgotten; a beat makes it known again")
     # Clients whose session is on another node than their connection.
-    relay_window_bytes: int = _limit(
+    relay_unread_bytes_max: int = _limit(
         256 * KIB, "payloads of one client on their way to another node, or not read there", "they wait on this one"
     )
-    relay_line_bytes: int = _limit(
+    relay_line_bytes_max: int = _limit(
         8 * MIB, "payloads of all clients on their way to one other node", "they wait, and the clients take turns"
     )
     # With a last part and what costs no credit it fits into 64 KiB, the smallest message that a store on NATS accepts.
-    relay_message_bytes: int = _limit(
+    relay_message_bytes_max: int = _limit(
         32 * KIB, "payloads in one message to another node", "the next one takes the rest"
     )
-    relay_part_bytes: int = _limit(8 * KIB, "a piece of a payload that is relayed", "the next piece takes the rest")
+    relay_part_bytes_max: int = _limit(8 * KIB, "a piece of a payload that is relayed", "the next piece takes the rest")
     relay_ack_s: float = _limit(
         0.02, "how long a node waits before it confirms what came to it, if it has nothing to say"
     )
@@ -691,9 +691,9 @@ _ABOVE_ZERO = frozenset(
             "beat_s",
             "probe_s",
             "nodes_max",
-            "relay_line_bytes",
-            "relay_message_bytes",
-            "relay_part_bytes",
+            "relay_line_bytes_max",
+            "relay_message_bytes_max",
+            "relay_part_bytes_max",
             "relay_beat_s",
         ),
         *("fair_queue_portion_max", "fair_queue_turn_s", "requests_in_flight_max", "latest_kept_max"),
@@ -720,10 +720,10 @@ _MOST = {
     "resume_reserve": 1,
     "timeline_max": 0xFFFF,
     "udp_bytes_max": 4096,
-    "relay_part_bytes": 8 * KIB,
+    "relay_part_bytes_max": 8 * KIB,
 }
 # ENet's smallest packet; two parts.
-_LEAST = {"udp_bytes_max": 576, "relay_window_bytes": 16 * KIB}
+_LEAST = {"udp_bytes_max": 576, "relay_unread_bytes_max": 16 * KIB}
 
 
 def _check(name: str, value: float, *, is_whole: bool) -> None:

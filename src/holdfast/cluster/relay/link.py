@@ -89,8 +89,8 @@ class RelayedLink:
         self.dialing: Dialing | None = None
         self._line = line
         self._limits = limits
-        self._window_bytes = self._credit = cluster_limits.relay_window_bytes
-        self._part_bytes = cluster_limits.relay_part_bytes
+        self._window_bytes = self._credit = cluster_limits.relay_unread_bytes_max
+        self._part_bytes = cluster_limits.relay_part_bytes_max
         self._receiver: Receiver | None = None
         self._outbox: deque[LinkPart | LinkClosing] = deque()
         self._inbox: deque[LinkPart | LinkClosing] = deque()

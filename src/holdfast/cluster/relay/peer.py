@@ -36,7 +36,7 @@ class RelayPeer:
         self._bus = bus
         self._own_life = own_life
         self._limits = limits
-        self._line = Line(next_line, limits.relay_line_bytes)
+        self._line = Line(next_line, limits.relay_line_bytes_max)
         self._loop = asyncio.get_running_loop()
         self.links: dict[int, RelayedLink] = {}
         """By the number that the dialing node gave it: positive if that is this one, otherwise negative."""
@@ -62,7 +62,7 @@ class RelayPeer:
 
     def owe(self, link: RelayedLink, size: int) -> None:
         owed = self._owed[link] = self._owed.get(link, 0) + size
-        if owed >= self._limits.relay_window_bytes // 4:
+        if owed >= self._limits.relay_unread_bytes_max // 4:
             self.speak_anyway()
         else:
             self._confirm_soon()
@@ -89,7 +89,7 @@ class RelayPeer:
         self.heard_at = self._loop.time()
         if message.frames:
             self._unconfirmed_bytes += size
-            if self._unconfirmed_bytes >= self._limits.relay_line_bytes // 4:
+            if self._unconfirmed_bytes >= self._limits.relay_line_bytes_max // 4:
                 self.speak_anyway()
             else:
                 self._confirm_soon()
@@ -107,21 +107,21 @@ class RelayPeer:
         if not is_gone:
             self.speak_anyway()
 
-    def _drop_links(self, why: str) -> None:
-        """Whoever hears of it may dial again at once."""
+    def _drop_links(self, why: str = "") -> None:
+        """Whoever hears of it may dial again at once. It is a warning, if there is a reason for one."""
         links, self.links = self.links, {}
         self._urgent.clear()
         self._wanting.clear()
         self._owed.clear()
         self._unconfirmed_bytes = 0
-        if links:
+        if links and why:
             log.warning("the links with another node are lost", node=self.life, links=len(links), why=why)
         for link in links.values():
             link.severed()
 
     def stop(self) -> None:
         """Say nothing more."""
-        self._drop_links("the relay stops here")
+        self._drop_links()
         if self._ack is not None:
             self._ack.cancel()
         if self._speaking is not None:
@@ -177,7 +177,7 @@ class RelayPeer:
             # Parts may belong to what was not said yet.
             return frames
         size = 0
-        while self._wanting and size < self._limits.relay_message_bytes and self._line.has_room:
+        while self._wanting and size < self._limits.relay_message_bytes_max and self._line.has_room:
             link = next(iter(self._wanting))
             del self._wanting[link]
             part: LinkPart | LinkClosing | None = link.next_part()
