@@ -37,8 +37,9 @@ MAY_IMPORT: Mapping[str, str] = {
     # Authenticators keep their records in a store.
     "identity": "schemas core logs stores",
     "stores": "schemas core logs",
-    # Nodes hear each other through the NATS server that keeps their store, over the same kind of link.
-    "cluster": "schemas core logs stores",
+    # Nodes hear each other through the NATS server that keeps their store, over the same kind of link. A client that is
+    # relayed from one to another has a transport there.
+    "cluster": "schemas core logs stores transports",
     "observability": "schemas core logs",
     "client": "schemas state core logs transports",
     # For a server that has sockets of its own: it knows neither ours nor our server.

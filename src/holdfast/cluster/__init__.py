@@ -1,6 +1,6 @@
-"""A cluster: which nodes live, and which of them is next to own a room.
+"""A cluster: which nodes live, which of them is next to own a room, and links between them for clients (`relay`).
 
-So far this is membership alone: nodes that beat on a bus know of each other. Servers do not use it yet.
+Servers do not use it yet.
 """
 
 from holdfast.cluster.heart import Heart

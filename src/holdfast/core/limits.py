@@ -432,6 +432,27 @@ class ClusterLimits:
     )
     nodes_max: int = _limit(1024, "nodes, also dead ones", "further ones are not heard")
     dead_kept_s: float = _limit(60.0, "how long a dead node is remembered", "forgotten; a beat makes it known again")
+    # Clients whose session is on another node than their connection.
+    relay_unread_bytes_max: int = _limit(
+        256 * KIB, "payloads of one client on their way to another node, or not read there", "they wait on this one"
+    )
+    relay_line_bytes_max: int = _limit(
+        8 * MIB, "payloads of all clients on their way to one other node", "they wait, and the clients take turns"
+    )
+    # With a last part and what costs no credit it fits into 64 KiB, the smallest message that a store on NATS accepts.
+    relay_message_bytes_max: int = _limit(
+        32 * KIB, "payloads in one message to another node", "the next one takes the rest"
+    )
+    relay_part_bytes_max: int = _limit(8 * KIB, "a piece of a payload that is relayed", "the next piece takes the rest")
+    relay_ack_s: float = _limit(
+        0.02, "how long a node waits before it confirms what came to it, if it has nothing to say"
+    )
+    relay_beat_s: float = _limit(
+        1.0, "the time between two words to a node that relays, also if there is nothing to say"
+    )
+    relay_silent_s: float = _limit(
+        3.0, "how long a node that relays may be silent", "its links are closed; clients resume elsewhere"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -666,7 +687,15 @@ _ABOVE_ZERO = frozenset(
             "nats_reads_max",
             "nats_deleted_s",
         ),
-        *("beat_s", "probe_s", "nodes_max"),
+        *(
+            "beat_s",
+            "probe_s",
+            "nodes_max",
+            "relay_line_bytes_max",
+            "relay_message_bytes_max",
+            "relay_part_bytes_max",
+            "relay_beat_s",
+        ),
         *("fair_queue_portion_max", "fair_queue_turn_s", "requests_in_flight_max", "latest_kept_max"),
         *("window_messages_max", "window_bytes_max", "kept_messages_max", "kept_bytes_max"),
         *("udp_unacked_bytes_max", "udp_unread_bytes_max", "udp_ping_s", "udp_timeout_s"),
@@ -686,9 +715,15 @@ _FINITE = frozenset(
     }
 )
 # Fractions, and a count that is stored in 16 bits.
-_MOST = {"address_share": 1, "resume_reserve": 1, "timeline_max": 0xFFFF, "udp_bytes_max": 4096}
-# ENet's smallest packet.
-_LEAST = {"udp_bytes_max": 576}
+_MOST = {
+    "address_share": 1,
+    "resume_reserve": 1,
+    "timeline_max": 0xFFFF,
+    "udp_bytes_max": 4096,
+    "relay_part_bytes_max": 8 * KIB,
+}
+# ENet's smallest packet; two parts.
+_LEAST = {"udp_bytes_max": 576, "relay_unread_bytes_max": 16 * KIB}
 
 
 def _check(name: str, value: float, *, is_whole: bool) -> None:

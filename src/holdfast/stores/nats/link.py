@@ -9,6 +9,7 @@ import re
 import ssl
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -355,15 +356,13 @@ def _tls(address: NatsAddress) -> ssl.SSLContext:
 def check_credentials(file: str) -> None:
     """Whether a file has a user's credentials: the library reads on and on in one that has none."""
     try:
-        import nkeys  # type: ignore[import-untyped]  # noqa: F401, PLC0415 - untyped, an optional dependency
-    except ImportError:
-        raise ValueError('credentials need nkeys: pip install "holdfast[cluster]"') from None
-    try:
         text = Path(file).read_text(encoding="ascii", errors="replace")
     except OSError as error:
         raise ValueError(f"the credentials {file} cannot be read: {error.strerror}") from None
     if not all(f"-----BEGIN {part}-----" in text for part in _CREDENTIALS):
         raise ValueError(f"{file} has no credentials of a NATS user: make it with `nsc generate creds`")
+    if find_spec("nkeys") is None:
+        raise ValueError('credentials need nkeys: pip install "holdfast[cluster]"')
 
 
 def check_library() -> None:

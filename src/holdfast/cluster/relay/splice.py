@@ -1,0 +1,86 @@
+"""A client's link joined to a relayed one: what comes on one is sent on the other, and the end of one ends the other.
+
+The node in between reads nothing, keeps nothing and answers nothing: codec, channel and session are at the far end.
+"""
+
+from collections.abc import Sequence
+
+from holdfast.cluster.relay.link import Caller
+from holdfast.cluster.relay.relay import ClientRelay
+from holdfast.core.reasons import CLOSE_CODES, Reason
+from holdfast.transports.port import VANISHED, DialError, Receiver, Transport, TransportLimits
+
+
+class SplicedEnd:
+    """The receiver of one of the two links."""
+
+    def __init__(self) -> None:
+        self.link: Transport | None = None
+        self.other: SplicedEnd | None = None
+
+    def opened(self, transport: Transport) -> None:
+        self.link = transport
+
+    def received(self, payload: bytes) -> None:
+        if (there := self._there) is not None:
+            there.send(payload)
+
+    def received_datagram(self, payload: bytes) -> None:
+        if (there := self._there) is not None and not there.send_datagram(payload):
+            there.send(payload)
+
+    def kept_busy(self) -> None:
+        """Frames without a payload end here."""
+
+    def congested(self) -> None:
+        if (there := self._there) is not None:
+            there.pause_reading()
+
+    def drained(self) -> None:
+        if (there := self._there) is not None:
+            there.resume_reading()
+
+    def lost(self, code: int, reason: str) -> None:
+        if (there := self._there) is not None:
+            self.end(there, code, reason)
+
+    def end(self, there: Transport, code: int, reason: str) -> None:
+        """This link has ended: end the other one."""
+        if code == VANISHED:
+            there.abort()
+        else:
+            there.close(code, reason)
+
+    @property
+    def _there(self) -> Transport | None:
+        return self.other.link if self.other is not None else None
+
+
+class _FarEnd(SplicedEnd):
+    """The relayed link's. If it vanishes, with its node or the line there, the client is told to resume."""
+
+    def end(self, there: Transport, code: int, reason: str) -> None:
+        if code == VANISHED:
+            code, reason = CLOSE_CODES[Reason.DROPPED], "the node of your session is gone, or its link; resume"
+        super().end(there, code, reason)
+
+
+async def splice(
+    client: Transport, relay: ClientRelay, life: str, *, heard: Sequence[bytes], limits: TransportLimits
+) -> Receiver:
+    """ClientRelay a client to a node; what was heard from it so far goes first. Returns what hears the rest.
+
+    Pause the client's reading before, and resume it once its link tells the returned receiver. Raises `DialError`, and
+    the client's link is as it was.
+    """
+    near, far = SplicedEnd(), _FarEnd()
+    near.other, far.other = far, near
+    near.opened(client)
+    caller = Caller(address=client.peer, is_encrypted=client.is_encrypted, is_compressed=client.is_compressed)
+    link = await relay.dial(far, life, caller=caller, subprotocols=[client.subprotocol], limits=limits)
+    if not client.is_up:
+        link.abort()
+        raise DialError("the client has gone")
+    for payload in heard:
+        link.send(payload)
+    return near

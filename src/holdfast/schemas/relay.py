@@ -1,0 +1,82 @@
+"""What two nodes say to each other about the clients that one relays to the other.
+
+A message has a number within its line, so that a lost one is noticed, and many frames, one after the other. A link is
+named by the number that its dialing node gave it: positive in the words of that node, negative in those of the other.
+"""
+
+from msgspec import Struct
+
+
+class LinkOpening(Struct, frozen=True, array_like=True, tag=1):
+    """A client is here: take it."""
+
+    link: int
+    caller: str
+    """The client's address."""
+    is_encrypted: bool
+    is_compressed: bool
+    subprotocols: tuple[str, ...]
+    """What the client can speak, the best first."""
+
+
+class LinkOpened(Struct, frozen=True, array_like=True, tag=2):
+    """It is taken."""
+
+    link: int
+    subprotocol: str
+
+
+class LinkNotOpened(Struct, frozen=True, array_like=True, tag=3):
+    """It is not taken."""
+
+    link: int
+    why: str
+    may_retry: bool
+
+
+class LinkPart(Struct, frozen=True, array_like=True, tag=4):
+    """A payload, or a piece of one."""
+
+    link: int
+    body: bytes
+    is_last: bool
+
+
+class LinkCredit(Struct, frozen=True, array_like=True, tag=5):
+    """So many bytes were read: as many more may come."""
+
+    link: int
+    size: int
+
+
+class LinkClosing(Struct, frozen=True, array_like=True, tag=6):
+    """The close of a link, or the answer to one."""
+
+    link: int
+    code: int
+    reason: str
+
+
+class LinkReset(Struct, frozen=True, array_like=True, tag=7):
+    """The link is gone, without a close."""
+
+    link: int
+
+
+RelayFrame = LinkOpening | LinkOpened | LinkNotOpened | LinkPart | LinkCredit | LinkClosing | LinkReset
+
+
+class RelayMessage(Struct, frozen=True, array_like=True):
+    """What is sent at once. Fields are only ever added, with defaults."""
+
+    life: str
+    """The node that says it."""
+    line: int
+    number: int
+    to: int
+    """The line on which the other node is heard; 0 if there is none."""
+    heard: int
+    """The number of the last message that was heard there."""
+    past: int
+    """The other node's last line that was given up: it has to begin another."""
+    frames: tuple[RelayFrame, ...] = ()
