@@ -15,6 +15,9 @@ settings.register_profile("quick", _ANY, max_examples=20)  # make quick
 settings.register_profile("long", _ANY, max_examples=2000)  # HYPOTHESIS_PROFILE=long make test ARGS="tests/search"
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "holdfast"))
 
+# A check that fails shows what it compared, as a test does. Here, because tests of several folders import them.
+pytest.register_assert_rewrite("holdfast.testing.transport_checks")
+
 # Thousands of tests stay in memory: the garbage collector need not look at them again and again.
 gc.disable()
 

@@ -10,9 +10,6 @@ import uvloop
 from holdfast.stores import Store
 from tests.stores.harness import ADAPTERS, Place
 
-# A check that fails shows what it compared, as a test does.
-pytest.register_assert_rewrite("holdfast.testing.transport_checks")
-
 
 def pytest_asyncio_loop_factories(item: pytest.Item) -> Mapping[str, Callable[[], asyncio.AbstractEventLoop]]:
     if item.path.name == "test_transports.py":
