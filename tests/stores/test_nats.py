@@ -769,6 +769,29 @@ async def written(store: NatsStore, batch: list[Write]) -> list[int]:
         )
 
 
+async def test_a_server_that_pings_and_answers_nothing_is_left_after_two_silences_not_two_requests(
+    url: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    store = NatsStore(url, limits=Limits(nats_answer_s=0.02))
+    await store.open()
+    left: list[int] = []
+
+    async def leave(_: Client) -> None:
+        left.append(len(warnings(caplog)))
+
+    monkeypatch.setattr(Client, "force_reconnect", leave)
+    monkeypatch.setattr(Client, "publish", nothing)
+    for expected in (0, 1, 1, 2):
+        found = await asyncio.gather(*(store.get(f"k{number}") for number in range(8)), return_exceptions=True)
+        assert {type(each) for each in found} == {NoAnswer}
+        assert len(left) == expected
+    await store.close()
+
+
+async def nothing(*_: object, **__: object) -> None:
+    """What is published goes nowhere."""
+
+
 async def test_a_store_whose_server_is_gone_says_so_at_once_and_goes_on_when_it_is_back(server: NatsServer) -> None:
     server.start()
     store = NatsStore(server.url, limits=Limits(nats_reconnect_s=0.02, nats_answer_s=DEADLINE_S))

@@ -86,6 +86,8 @@ class NatsLink:
         self._deaf_to: list[str] = []
         """What this user may not subscribe to, as far as it was tried, in lower case."""
         self._silent = 0
+        self._silent_at = 0.0
+        """When the last of them was given up: requests that wait at the same time are one silence."""
         self._last_error: Exception | None = None
         self._is_closing = False
         self.failure: asyncio.Future[Broken] | None = None
@@ -204,14 +206,17 @@ class NatsLink:
             raise Unavailable(self._absent())
         self._count += 1
         token = str(self._count)
-        answer: asyncio.Future[Msg] = asyncio.get_running_loop().create_future()
+        loop = asyncio.get_running_loop()
+        began_at = loop.time()
+        answer: asyncio.Future[Msg] = loop.create_future()
         self._waiting[token] = (subject, answer)
         try:
             async with asyncio.timeout(self._limits.nats_answer_s if within_s is None else within_s):
                 await client.publish(subject, payload, reply=f"{self._inbox}.{token}", headers=headers)
                 message = await answer
         except TimeoutError:
-            if within_s is None:
+            if within_s is None and began_at >= self._silent_at:
+                self._silent_at = loop.time()
                 await self._heard_nothing(client)
             raise NoAnswer("NATS does not answer") from None
         except Error as error:

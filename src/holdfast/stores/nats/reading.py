@@ -30,7 +30,7 @@ _PULL_MESSAGES = 1000
 # If nobody reads on, NATS forgets the consumer after this.
 _CONSUMER_KEPT_NS = 30 * 10**9
 # What a list that fails is tried again for, in times that one answer may take: NATS needs as long to replace a server.
-_LIST_ANSWERS = 4
+_LIST_ANSWERS = 10
 _LIST_AGAIN_S = 0.05
 # A consumer that lags behind its leader catches up within some milliseconds; a batch is complete sooner.
 _LAG_S = 0.002
