@@ -10,11 +10,15 @@ STAMP := .venv/.installed-$(shell pwd | cksum | cut -d ' ' -f 1)
 WEB_SOURCES := $(wildcard package.json tsconfig.json) $(shell find clients/js web -type f \
 	-not -path '*/node_modules/*' -not -path '*/dist/*' -not -path '*/test/*')
 NODE_MODULES := node_modules/.package-lock.json
+# In a fresh clone, web/npm works without .venv where the machine has a Node of its own: then it does not wait for pip.
+NODE := $(if $(wildcard .venv),$(STAMP),$(shell web/npm --version >/dev/null 2>&1 || echo $(STAMP)))
 WEB := src/holdfast/cli/demo/site/index.html
 CHROMIUM := $(shell command -v chromium || command -v chromium-browser || command -v google-chrome)
 
-# One more than there are cores: many tests wait for a process or a clock.
-WORKERS ?= $(shell echo $$(($$(nproc 2>/dev/null || echo 2) + 1)))
+# More than there are cores: many tests wait for a process or a clock.
+WORKERS ?= $(shell echo $$(($$(nproc 2>/dev/null || echo 2) + 2)))
+# Each worker begins with a part of its own, so that the tests of a file share its servers and its browser.
+PYTEST := $(BIN)/python -m pytest -n $(WORKERS) --dist worksteal
 # Further arguments for pytest: make test ARGS="-k resume -x"
 ARGS ?=
 # How many seeds the simulation tries, or the one seed to repeat: make sim SEED=42
@@ -36,9 +40,7 @@ GODOT ?=
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup web browser demo quick test check fmt lint types docs sim fuzz fuzz-state audit godot storm soak bench clean
-# check runs its parts in order, the fast ones first, also under make -j.
-.NOTPARALLEL:
+.PHONY: help setup web browser demo quick test check collect fmt lint types docs sim fuzz fuzz-state audit godot storm soak bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -59,7 +61,7 @@ $(STAMP): pyproject.toml constraints.txt
 
 web: $(WEB) ## build the JavaScript client, the dashboard and the demo's page
 
-$(NODE_MODULES): package-lock.json $(STAMP)
+$(NODE_MODULES): package-lock.json | $(NODE)
 	@# Not ci: it fails where a registry lacks a build of some package for another kind of machine.
 	web/npm install --no-save --silent --no-progress
 	@touch $@
@@ -75,7 +77,7 @@ browser: ## install a Chromium for the tests of the pages, if there is none and 
 		apt-get update --quiet=2 && apt-get install --quiet=2 --no-install-recommends --yes chromium >/dev/null; } || \
 		echo "No Chromium found: the tests of the pages are skipped. Install one (on Debian: apt install chromium)." >&2
 
-demo: $(WEB) ## play: a game, connections that break, and a server to kill (press c)
+demo: $(WEB) $(STAMP) ## play: a game, connections that break, and a server to kill (press c)
 	$(BIN)/holdfast demo
 
 # What a change breaks most often, and nothing that starts a browser or many processes.
@@ -86,30 +88,39 @@ quick: $(STAMP) ## after each save, in under a minute: format, lint, types, arch
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/python -m mypy
-	HYPOTHESIS_PROFILE=quick $(BIN)/python -m pytest -q -n $(WORKERS) $(QUICK) $(ARGS)
+	HYPOTHESIS_PROFILE=quick $(PYTEST) -q $(QUICK) $(ARGS)
 
-test: $(WEB) browser ## run the tests (ARGS="-k resume -x")
-	web/npm test --workspaces --silent
-	$(BIN)/python -m pytest -n $(WORKERS) $(ARGS)
+test: $(WEB) $(STAMP) browser ## run the tests (ARGS="-k resume -x")
+	@# Side by side: those of the JavaScript client wait more than they work.
+	web/npm test --workspaces --silent & web=$$!; $(PYTEST) $(ARGS); python=$$?; \
+		wait $$web && exit $$python
 
-check: lint types test ## what CI runs: format, lint, types, tests
+check: ## what CI runs: format, lint, types, tests
+	@# Side by side: what waits for others, and what uses one core.
+	@$(MAKE) --no-print-directory --jobs=3 --output-sync setup web browser
+	@$(MAKE) --no-print-directory --jobs=3 --output-sync lint types collect
+	@$(MAKE) --no-print-directory test
 
-lint: $(NODE_MODULES) ## check format and lint
+collect: $(STAMP)
+	@# What is compiled here, once, every worker would compile for itself.
+	@found=$$($(BIN)/python -m pytest --collect-only --quiet) || { echo "$$found"; exit 1; }
+
+lint: $(NODE_MODULES) $(STAMP) ## check format and lint
 	web/npm run lint --silent
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/bandit --quiet --configfile pyproject.toml --recursive src
 
-types: $(WEB) ## check types
+types: $(WEB) $(STAMP) ## check types
 	@# Side by side: each of them uses one core.
 	web/npm run types --workspaces --silent & web=$$!; $(BIN)/python -m mypy; mypy=$$?; wait $$web && exit $$mypy
 
-fmt: $(NODE_MODULES) ## format, and fix what can be fixed
+fmt: $(NODE_MODULES) $(STAMP) ## format, and fix what can be fixed
 	web/npm run fmt --silent
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-docs: $(NODE_MODULES) ## build the guides and the reference into build/docs; a broken link fails
+docs: $(NODE_MODULES) $(STAMP) ## build the guides and the reference into build/docs; a broken link fails
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --constraint constraints.txt \
 		--no-build-isolation --editable '.[docs]'
 	web/npm --prefix web/reference install --no-save --silent --no-progress
