@@ -728,6 +728,7 @@ def rooms(game: Game, life: Life) -> list[type[Ledger]]:
                 "shares": ("state", "players") if options.shares[number] else (),
                 "sync_hz": options.sync_hz,
                 "transactional": options.transactional[number],
+                "record_s": options.record_s[number],
             },
         )
         for number, (name, base, disconnect) in enumerate(KINDS)

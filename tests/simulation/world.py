@@ -28,11 +28,14 @@ from tests.simulation.options import Options
 from tests.simulation.player import Actor
 from tests.simulation.power import Power
 from tests.simulation.process import Process, Sitting
+from tests.simulation.recorded import check_recordings
 from tests.simulation.tap import Tap, TappedNetwork
 from tests.simulation.view import Cry, View
 from tests.simulation.watcher import Watcher
 
 SAMPLE_S = 0.2
+# So many samples apart: to replay takes longer than to count.
+RECORDINGS_EVERY = 10
 WATCHERS = 2
 CRY_S = 0.4
 AFTERMATH_S = 5.0
@@ -108,8 +111,8 @@ class World:
         self.lives: list[Life] = []
         self._counted: dict[MortalServer, Counter[str]] = {}
         self.clients: list[ClientSession] = []
-        self.seats: dict[str, View] = {}
-        """The seats that clients know of, by session."""
+        self.seats: dict[tuple[str, str], View] = {}
+        """The seats and spectators' places that clients know of, by session and purpose."""
         self._clients_made = 0
         self._random = Random(f"{options.seed}/dialects")
         self.labels: Counter[str] = Counter()
@@ -282,12 +285,15 @@ class World:
         await self.read_to_the_end()
         await self.until_ends_are_told()
         for actor in self.actors:
-            self._check_whole(actor)
+            self._check_whole(actor, actor.process.sitting if actor.process is not None else None)
         for watcher in self.watchers:
             self.check_watching(watcher)
+            if watcher.process is not None and watcher.process.own_sit() is not None:
+                self._check_whole(watcher, watcher.process.own_sitting)
         sampler.cancel()
         self._check_timers()
         self._check_agents()
+        check_recordings(self)
         self.cashier.check_all_paid()
         await self._check_empty()
         self._check_counters()
@@ -305,13 +311,15 @@ class World:
     def _is_ending(self) -> bool:
         if any(context_of(room).is_closing for room in self.server.rooms):
             return True
-        sittings = [watcher.process.sitting for watcher in self.watchers if watcher.process is not None]
-        watched = [sitting.room for sitting in sittings if sitting is not None and sitting.room.left is None]
+        sittings = [each for watcher in self.watchers if watcher.process for each in watcher.process.sittings()]
+        watched = [sitting.room for sitting in sittings if sitting.room.left is None]
         return any(self.server.rooms.get(room.id) is None for room in watched)
 
     async def _sample(self) -> None:
-        while True:
+        for number in count(1):
             sample(self)
+            if self.is_up and number % RECORDINGS_EVERY == 0:
+                check_recordings(self)
             await asyncio.sleep(SAMPLE_S)
 
     async def _cry(self) -> None:
@@ -347,10 +355,9 @@ class World:
         sessions = [self.server.sessions.get(each.session.id) for each in processes if each and not each.is_over]
         return any(channel.kept for session in sessions if session is not None for channel in session.channels())
 
-    def _check_whole(self, actor: Actor) -> None:
+    def _check_whole(self, actor: Actor, sitting: Sitting | None) -> None:
         """A stream that is quiet has arrived to its end."""
         process = actor.process
-        sitting = process.sitting if process is not None else None
         if process is None or process.is_over or sitting is None or sitting.is_over:
             self.checker.fail("I10", f"{actor.name} was back, and is gone again: {actor.state()}")
             return
