@@ -55,7 +55,6 @@ class WatchingProcess(Process):
 class Watcher(Actor):
     """Watches one room after the other. Now and then they are given a seat, or take one elsewhere."""
 
-    process: WatchingProcess | None
     process_type = WatchingProcess
     # A slow room must not be kept from its players.
     words_max = 3
@@ -125,12 +124,16 @@ class Watcher(Actor):
             await sitting.room.leave()
             sitting.has_left = True
 
+    def own_sitting(self) -> Sitting | None:
+        """Their seat, if they have one."""
+        process = self.process
+        return process.own_sit() if isinstance(process, WatchingProcess) and not process.is_over else None
+
     async def has_settled(self) -> bool:
         """See `Actor`; and the same for the seat, if there is one."""
         if not await super().has_settled():
             return False
-        process = self.process
-        sitting = process.own_sit() if process is not None else None
+        process, sitting = self.process, self.own_sitting()
         if process is None or sitting is None:
             return True
         await process.send(is_refused=False, ballast=0, sitting=sitting)

@@ -288,8 +288,8 @@ class World:
             self._check_whole(actor, actor.process.sitting if actor.process is not None else None)
         for watcher in self.watchers:
             self.check_watching(watcher)
-            if watcher.process is not None and watcher.process.own_sit() is not None:
-                self._check_whole(watcher, watcher.process.own_sitting)
+            if (sitting := watcher.own_sitting()) is not None:
+                self._check_whole(watcher, sitting)
         sampler.cancel()
         self._check_timers()
         self._check_agents()
