@@ -85,6 +85,10 @@ class MortalServer(MemoryServer):
     world: "World"
     life: Life
 
+    async def _start(self) -> None:
+        self.world.game.lives[self.machine] = self.life
+        await super()._start()
+
     def crash(self, *, silently: bool = False) -> None:
         self.world.fell(self)
         super().crash(silently=silently)
@@ -107,7 +111,7 @@ class World:
         self.store: FaultyStore
         self.is_up = False
         self.falls = 0
-        self.kinds: list[type[Ledger]] = []
+        self.kinds = rooms(self.game)
         self.lives: list[Life] = []
         self._counted: dict[MortalServer, Counter[str]] = {}
         self.clients: list[ClientSession] = []
@@ -123,9 +127,8 @@ class World:
         self._tasks: set[asyncio.Task[None]] = set()
         self._failed = asyncio.Event()
         self.checker.failed = self._failed.set
-        kinds = rooms(self.game, Life(0))
-        self.durability = {kind.kind: kind.durability for kind in kinds}
-        self.sharing = {kind.kind for kind in kinds if kind.shares}
+        self.durability = {kind.kind: kind.durability for kind in self.kinds}
+        self.sharing = {kind.kind for kind in self.kinds if kind.shares}
         self.auditor = Auditor(self.disk, self.checker, self.game, lambda kind: self.durability[kind] == "commit")
         self.cashier = Cashier(self.checker, self.auditor, Random(f"{options.seed}/cashier"))
         if options.store is not None:
@@ -141,7 +144,6 @@ class World:
         life = Life(len(self.lives), self.now())
         self.lives.append(life)
         self.game.life = life
-        self.kinds = rooms(self.game, life)
         self.server = MortalServer(
             self.kinds,
             seed=f"{self.options.seed}/{life.number}",
