@@ -137,6 +137,9 @@ class Game:
         """Those on the present server."""
         self.rooms: dict[str, Ledger] = {}
         """Where each room is now: the last server that began it, or brought it back."""
+        self.light: set[str] = set()
+        """Sessions that have asked for a seat in a room in memory, or were given one: for as long as they have it, they
+        are not saved, whatever they watch."""
         self.strays: set[str] = set()
         """Rooms of a server that was replaced before: the present one hears of them at its next start."""
         self.endings: dict[tuple[str, int], list[Entry]] = {}
@@ -406,6 +409,8 @@ class Ledger(Room[Mark]):
         """Give a spectator a seat, if there is one; they may be away by now."""
         is_away = not spectator.connected
         with suppress(Refused):
+            if self.durability == "memory":
+                self.game.light.add(spectator.session.id)
             player = self.promote(spectator)
             self.checker.count("spectators promoted")
             if is_away:

@@ -3,7 +3,7 @@
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
-from holdfast import ClientRoom, Outcome
+from holdfast import ClientRoom
 from tests.simulation.player import Actor
 from tests.simulation.process import Process, Sitting, is_present
 
@@ -39,25 +39,19 @@ class WatchingProcess(Process):
             await self.session.spectate(room_id)
         else:
             self.is_moving_to_memory = self.world.durability[kind] == "memory"
+            if self.is_moving_to_memory:
+                self.world.game.light.add(self.session.id)
             try:
                 await self.session.join_or_create(kind)
             finally:
                 self.own_sit()
                 self.is_moving_to_memory = False
 
-    def _resumed(self, outcome: Outcome) -> None:
-        if outcome.reason == "rolled_back":
-            # A place that never was may have left its number to another, in the same room.
-            self._saved.clear()
-        super()._resumed(outcome)
-
 
 class Watcher(Actor):
     """Watches one room after the other. Now and then they are given a seat, or take one elsewhere."""
 
     process_type = WatchingProcess
-    # A slow room must not be kept from its players.
-    words_max = 3
 
     def __init__(self, world: "World", name: str) -> None:
         super().__init__(world, name)
@@ -88,9 +82,7 @@ class Watcher(Actor):
             self._unflushed.clear()
             if self.random.random() < 0.5:
                 await self.leave_the_seat(process)
-            # One without players is about to end.
             rooms = list(self.world.server.rooms) if self.world.is_up else []
-            rooms = [room for room in rooms if any(not player.is_agent for player in room.players)]
             own = process.session.room
             rooms = [room for room in rooms if own is None or room.id != own.id]
             if rooms:

@@ -14,7 +14,7 @@ from typing import Any
 from holdfast import Auth, ClientSession, Reason, Session, connect
 from holdfast.core.room import context_of
 from holdfast.server.server import SUBPROTOCOLS, Storage
-from holdfast.testing import Disk, FaultyStore, MemoryServer, run
+from holdfast.testing import Disk, FaultyStore, Link, MemoryServer, run
 from holdfast.testing.server import URL
 from tests.log_lines import line_of
 from tests.simulation.audit import Auditor
@@ -85,6 +85,10 @@ class MortalServer(MemoryServer):
     world: "World"
     life: Life
 
+    def is_on(self, link: Link) -> bool:
+        """Whether this server is the one at the other end."""
+        return self._machine is not None and link.server is self._machine
+
     async def _start(self) -> None:
         self.world.game.lives[self.machine] = self.life
         await super()._start()
@@ -108,6 +112,8 @@ class World:
         self.network = TappedNetwork(options, Random(f"{options.seed}/network"), self.checker)
         self.disk = Disk()
         self.server: MortalServer
+        self.servers: list[MortalServer] = []
+        """The present one, and all before it."""
         self.store: FaultyStore
         self.is_up = False
         self.falls = 0
@@ -132,7 +138,11 @@ class World:
         self.auditor = Auditor(self.disk, self.checker, self.game, lambda kind: self.durability[kind] == "commit")
         self.cashier = Cashier(self.checker, self.auditor, Random(f"{options.seed}/cashier"))
         if options.store is not None:
-            self.network.tap = Tap(self.checker, self.auditor, self.durability, self._is_over)
+            self.network.tap = Tap(self.checker, self.auditor, self.durability, self._is_over, self._session_of)
+
+    def _session_of(self, link: Link, session_id: str) -> Session | None:
+        server = next(server for server in self.servers if server.is_on(link))
+        return server.sessions.get(session_id)
 
     def _is_over(self, session_id: str) -> bool:
         return self.server.sessions.get(session_id) is None
@@ -153,6 +163,7 @@ class World:
             **self._store_options(life),
         )
         self.server.world, self.server.life = self, life
+        self.servers.append(self.server)
         self.checker.note("the server starts")
         await self.server.start()
         self.is_up = True
