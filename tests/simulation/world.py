@@ -43,6 +43,7 @@ ENDING_S = 5.0
 # What remains to be done when the faults are over: to notice the last one, to wait for the next attempt (15 s at
 # most), to sign in anew and to answer.
 SETTLE_S = 90.0
+SETTLED_AGAIN_MAX = 3
 # What the library says, and rightly, of faults that the simulation makes.
 EXPECTED = (
     "was taken over by another server",
@@ -291,12 +292,16 @@ class World:
         await asyncio.gather(*(self._settle(actor) for actor in self.actors))
         await asyncio.gather(*(self._settle(watcher) for watcher in self.watchers))
         self.game.is_quiet = True
-        # What the watchers set off may have overflowed the stream of a player, whose room then freed the seat.
-        await asyncio.gather(*(self._settle(actor) for actor in self.actors))
-        # For the last timers and payments.
-        await asyncio.sleep(2.0 if self.options.store is None else 10.0)
-        await self.read_to_the_end()
-        await self.until_ends_are_told()
+        for _ in range(SETTLED_AGAIN_MAX):
+            # What one has set off may have overflowed the stream of another, whose room then freed the seat.
+            await asyncio.gather(*(self._settle(actor) for actor in self.actors))
+            # For the last timers and payments.
+            await asyncio.sleep(2.0 if self.options.store is None else 10.0)
+            await self.read_to_the_end()
+            await self.until_ends_are_told()
+            if all(each.process is not None and each.process.sit() is not None for each in self.watchers):
+                break
+            await asyncio.gather(*(self._settle(watcher) for watcher in self.watchers))
         for actor in self.actors:
             self._check_whole(actor, actor.process.sitting if actor.process is not None else None)
         for watcher in self.watchers:
