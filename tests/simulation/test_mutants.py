@@ -25,7 +25,7 @@ KNOWN_SEEDS = {
     "a_client_keeps_the_channels_of_the_other_history": (3, 53, 41, 57),
     "forks_are_not_saved": (27, 41),
     "a_client_does_not_ask_for_what_it_has_lost": (16, 26, 14),
-    "a_gap_is_forgotten_when_changes_after_it_are_applied": (16,),
+    "a_gap_is_forgotten_when_changes_after_it_are_applied": (28, 16),
     "a_view_in_parts_is_used_before_it_is_whole": (6,),
     **dict.fromkeys(("what_a_failed_turn_has_said_is_sent", "a_failed_turn_leaves_the_state_as_it_made_it"), (2,)),
 }
