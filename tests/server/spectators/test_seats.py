@@ -7,6 +7,7 @@ import pytest
 
 from holdfast import (
     AlreadySeated,
+    Limits,
     MessageRefused,
     Player,
     PlayerData,
@@ -253,3 +254,39 @@ async def test_a_spectator_with_a_reserved_seat_is_given_that_one() -> None:
 
         shown = (await play.ada.search("stage", where=""))[0]
         assert (shown.players, shown.open_seats) == (2, 0)
+
+
+class Shouting(Stage):
+    """Says more than may be kept to whoever comes back for the first time."""
+
+    kind = "shouting"
+    has_shouted = False
+
+    def on_rejoin(self, player: Player[PlayerData]) -> None:
+        for _ in range(0 if self.has_shouted else 200):
+            player.send(Said("welcome back"))
+        self.has_shouted = True
+
+
+@in_virtual_time
+async def test_a_spectator_who_missed_something_is_shown_the_state_also_if_their_seat_costs_them_the_connection() -> (
+    None
+):
+    limits = Limits(window_messages_max=8, kept_messages_max=16)
+    async with theatre(Stage, Shouting, limits=limits) as play:
+        bob, watched = await play.watch("bob")
+        await bob.join_or_create("shouting")
+        await heard(watched, "welcome bob")
+        play.server.dialer(bob).is_down = True
+        play.server.link(bob).cut()
+        reading = asyncio.ensure_future(heard(play.seat, "49"))
+        for number in range(50):
+            await play.say(Say(str(number)))
+        await reading
+
+        play.server.dialer(bob).is_down = False
+        await until(lambda: bob.drops == 2 and bob.connected)
+        await a_moment()
+        await play.say(Say("on"))
+
+        assert await heard(watched, "on") == ["the state", "on"]

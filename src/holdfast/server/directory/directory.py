@@ -451,9 +451,15 @@ class Directory:
     def session_returned(self, session: Session, lost: Collection[Channel]) -> None:
         """A session is connected again: its player is back on the seat. The streams of the `lost` channels restart."""
         for seat in (session.seat, session.place):
-            # The first of the two rooms may have ended the session, or its connection, when it heard of it.
-            if seat is not None and seat.state is SeatState.HELD and session.state is SessionState.CONNECTED:
-                seat.room.returned(seat, session.channel_for(seat.purpose) in lost)
+            if seat is None or seat.state is not SeatState.HELD:
+                continue
+            channel = session.channel_for(seat.purpose)
+            if session.state is SessionState.CONNECTED:
+                seat.room.returned(seat, channel in lost)
+            elif channel is not None and channel in lost:
+                # The first of the two rooms ended the session, or its connection, when it heard of it: the state comes
+                # with the next resume.
+                channel.give_up()
 
     def session_ended(self, session: Session, reason: Reason, message: str) -> None:
         for seat in (session.seat, session.place):
