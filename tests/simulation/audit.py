@@ -213,6 +213,7 @@ class Auditor:
                     watched = self._session(place.session)
                     # One whose session is lost is held for its grace.
                     is_known = place.session in {"", *self.ended}
+                    is_known = is_known or (watched is None and place.session in self._game.light)
                     is_known = is_known or (watched is not None and watched.spectating == room_id)
                     self._checker.expect("I4", is_known, f"{room_id} has a place that {place.session} knows nothing of")
             case ["session", session_id] if write.value is not None:

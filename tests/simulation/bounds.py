@@ -35,6 +35,6 @@ def sample(world: "World") -> None:
             most = limits.write_buffer_bytes_max + 2 * limits.window_bytes_max + limits.payload_bytes_max
             checker.expect("I9", waiting <= most, f"{waiting} B wait on a link of the {side}")
     for process in world.processes:
-        if not process.is_over and process.sitting is not None:
-            awaiting = process.session.protocol.unacked(process.sitting.room.channel)
+        for sitting in process.sittings() if not process.is_over else ():
+            awaiting = process.session.protocol.unacked(sitting.room.channel)
             checker.expect("I9", awaiting <= limits.window_messages_max, f"{process.label} keeps {awaiting}")

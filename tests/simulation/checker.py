@@ -14,6 +14,7 @@ P3       a session ends, and begins anew, only for a cause, and says which
 P6       a room takes one turn at a time; a seat's hooks come in their order
 P8       who handles a message has what the room shared at the end of its turn (see `mirrors`), and nothing of others
 P9       a turn of a transactional room that fails has changed nothing, and nobody hears of it
+REC      what was recorded of a room, replayed, is the room as it is (see `recorded`)
 TIMER    a timer rings once, whatever happens in between; a repeated call is made at most once in each period
 EFFECT   what a room wants done outside is done once, after it was saved
 DICE     chance goes on where it was

@@ -19,6 +19,7 @@ from msgspec import Struct, field
 from holdfast import Parts, Player, PlayerData, Reason, Refused, Room, RoomAgent, Session, Spectator, on
 from holdfast.server.rooms.splitmix64 import SplitMix64
 from holdfast.state import Hidden
+from holdfast.testing.clock import Machine
 from tests.simulation.checker import Checker, Op
 from tests.simulation.mirrors import heard_of, image_of
 from tests.simulation.options import Options
@@ -130,10 +131,15 @@ class Game:
         self.is_quiet = False
         self.life: Life | None = None
         """The present one."""
+        self.lives: dict[Machine | None, Life] = {}
+        """Of each server, by the machine that it runs on."""
         self.sessions: Callable[[], list[Session]] = list
         """Those on the present server."""
         self.rooms: dict[str, Ledger] = {}
         """Where each room is now: the last server that began it, or brought it back."""
+        self.light: set[str] = set()
+        """Sessions that have asked for a seat in a room in memory, or were given one: for as long as they have it, they
+        are not saved, whatever they watch."""
         self.strays: set[str] = set()
         """Rooms of a server that was replaced before: the present one hears of them at its next start."""
         self.endings: dict[tuple[str, int], list[Entry]] = {}
@@ -169,7 +175,6 @@ class Ledger(Room[Mark]):
     empty_ttl_s = 1.0
     state: Board
     game: ClassVar[Game]
-    life: ClassVar[Life]
     # Whether hooks come the moment that something happens, with no turns to wait for.
     is_prompt: ClassVar[bool] = True
     is_in_turn = False
@@ -191,6 +196,11 @@ class Ledger(Room[Mark]):
     @property
     def checker(self) -> Checker:
         return self.game.checker
+
+    @cached_property
+    def life(self) -> Life:
+        """Of its server."""
+        return self.game.lives[Machine.here()]
 
     @property
     def busy_s(self) -> float:
@@ -323,7 +333,12 @@ class Ledger(Room[Mark]):
                     )
                     at = entered_at + 1
                     if by and number % NOTED == 0 and not self.game.is_quiet:
-                        agent.send(Note())
+                        if number % 2:
+                            agent.send(Note())
+                        else:
+                            # It reads on when its word has had its turn.
+                            done = await agent.ask(Note(), timeout_s=inf)
+                            self.checker.expect("I3", done is None, f"the agent of {self.id} was answered {done}")
                     if self.game.naps.random() < NAPS:
                         # Longer than its inbox lasts.
                         await asyncio.sleep(NAP_S)
@@ -394,6 +409,8 @@ class Ledger(Room[Mark]):
         """Give a spectator a seat, if there is one; they may be away by now."""
         is_away = not spectator.connected
         with suppress(Refused):
+            if self.durability == "memory":
+                self.game.light.add(spectator.session.id)
             player = self.promote(spectator)
             self.checker.count("spectators promoted")
             if is_away:
@@ -710,10 +727,10 @@ KINDS: tuple[tuple[str, type[Ledger], str], ...] = (
 )
 
 
-def rooms(game: Game, life: Life) -> list[type[Ledger]]:
-    """The kinds of rooms of one life of the server."""
+def rooms(game: Game) -> list[type[Ledger]]:
+    """The kinds of rooms of one world, in all lives of its server: to check a new class takes a server long."""
     options = game.options
-    shared = {"game": game, "life": life, "grace_s": options.grace_s, "tick_hz": options.tick_hz}
+    shared = {"game": game, "grace_s": options.grace_s, "tick_hz": options.tick_hz}
     if options.store is not None:
         # A store that refuses makes rooms stand still: nothing is prompt then.
         shared |= {"checkpoint_s": options.store.checkpoint_s, "is_prompt": False}
@@ -728,6 +745,7 @@ def rooms(game: Game, life: Life) -> list[type[Ledger]]:
                 "shares": ("state", "players") if options.shares[number] else (),
                 "sync_hz": options.sync_hz,
                 "transactional": options.transactional[number],
+                "record_s": options.record_s[number],
             },
         )
         for number, (name, base, disconnect) in enumerate(KINDS)

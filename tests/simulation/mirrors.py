@@ -125,10 +125,11 @@ class Looker:
     def _expect(self, holds: bool, what: str, at: str, found: Any, right: Any) -> None:
         if not holds:
             right = msgspec.msgpack.decode(right) if isinstance(right, bytes) and right else right
-            self._checker.fail("P8", f"{self._who} has another {what} {at}: {_difference(found, right)}")
+            self._checker.fail("P8", f"{self._who} has another {what} {at}: {difference(found, right)}")
 
 
-def _difference(found: Any, right: Any) -> str:
+def difference(found: Any, right: Any) -> str:
+    """In which fields these differ."""
     if isinstance(found, dict) and isinstance(right, dict):
         names = [name for name in {**found, **right} if _strict(found.get(name)) != _strict(right.get(name))]
         return ", ".join(f"{name}: {found.get(name)!r}, not {right.get(name)!r}" for name in names)

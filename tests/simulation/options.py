@@ -15,8 +15,9 @@ from holdfast.testing import generous
 STEPS = 30
 # The part of the kinds of rooms that share their state.
 SHARED = 0.6
-# The part of them whose failed turns are undone.
+# The part of them whose failed turns are undone, and the part whose turns are recorded.
 TRANSACTIONAL = 0.4
+RECORDED = 0.2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,6 +65,9 @@ class Options:
     # Whether their turns never happened if they fail.
     transactional: tuple[bool, bool, bool, bool] = (False, False, False, False)
 
+    # For how long their turns are recorded; 0: not at all.
+    record_s: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
+
     @property
     def has_robberies(self) -> bool:
         return self.store is not None and self.store.has_robberies
@@ -83,6 +87,9 @@ class Options:
         first, second, third, fourth = (random.random() < TRANSACTIONAL for _ in range(4))
         transactional = (first, second, third, fourth)
         options = replace(cls._drawn(seed, steps), shares=shares, sync_hz=sync_hz, transactional=transactional)
+        random = Random(f"{seed}/records")
+        first_s, second_s, third_s, fourth_s = (30.0 * (random.random() < RECORDED) for _ in range(4))
+        options = replace(options, record_s=(first_s, second_s, third_s, fourth_s))
         return options.with_store() if seed % 2 else options
 
     def with_store(self) -> "Options":
@@ -155,6 +162,9 @@ class Options:
                     unjoined_s=10.0,
                     # A crash may leave a seat reserved for somebody who never comes back.
                     reservation_max_s=10.0,
+                    # A few blocks of a room, and of all rooms.
+                    recording_bytes_max=8 * KIB,
+                    recordings_bytes_max=24 * KIB,
                     # What has settled lies beside a room's record, or all of it is in there.
                     record_list_bytes_max=Random(f"{seed}/lists").choice([0, 2 * KIB]),
                 ),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from holdfast import Refused, Reset, SessionEnded
 from holdfast.transports.port import DialError
 from tests.simulation.checker import Op
-from tests.simulation.process import Memory, Process
+from tests.simulation.process import Memory, Process, Sitting
 
 if TYPE_CHECKING:
     from tests.simulation.world import World
@@ -285,7 +285,7 @@ class Actor:
             ops = [await process.send(is_refused=False, ballast=0) for _ in range(3)]
             if not await process.flush([op for op in ops if op is not None]):
                 return False
-            return process.session.connected and await self._is_answered(process)
+            return process.session.connected and await self._is_answered(process, process.sit())
         except SessionEnded as error:
             if self.process is not None:
                 self.process.ended(error)
@@ -293,9 +293,8 @@ class Actor:
             self.checker.note(self.name, "was refused:", refusal)
         return False
 
-    async def _is_answered(self, process: Process) -> bool:
+    async def _is_answered(self, process: Process, sitting: Sitting | None) -> bool:
         """Whether all answers have come; those that went with a declared gap never will, until more is said."""
-        sitting = process.sit()
         for _ in range(50):
             if sitting is None or sitting.is_over:
                 return False

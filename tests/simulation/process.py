@@ -63,6 +63,10 @@ class Sitting:
     has_left: bool = False
     # In a room that shares its state.
     looker: Looker | None = None
+    # How often its room had come back from a checkpoint when we last heard of it.
+    rewinds: int = 0
+    # How many gaps its reader was told of.
+    resyncs: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +76,15 @@ class Asking:
     task: asyncio.Task[None]
     sitting: Sitting
     number: int
+
+
+def is_present(sitting: Sitting | None) -> bool:
+    """Whether there is such a seat, and it is not lost."""
+    return sitting is not None and not sitting.is_over and sitting.room.left is None
+
+
+def _key(sitting: Sitting) -> tuple[str, str]:
+    return sitting.key[0], "spectator" if sitting.room.is_spectator else "seat"
 
 
 class Process:
@@ -89,13 +102,14 @@ class Process:
         self.sitting: Sitting | None = None
         self.pause_s = 0.0
         self.is_dead = False
+        self.is_moving_to_memory = False
+        """Whether it asks for a seat in a room that is not saved: then its session is not saved either."""
         self._is_suspending = False
         self._has_ended = False
         self.excuses: set[str] = set()
         """Reasons for which this session may end, because the simulation did something that must end it."""
         self.resumes = 0
         self._resyncs = 0
-        self._resyncs_seen = 0
         self._ops = 0
         self._ops_before = 0
         self.asking: dict[Op, Asking] = {}
@@ -114,8 +128,6 @@ class Process:
             or memory.rollbacks < world.checker.rollbacks
             or (memory.falls < world.falls and not self._has_saved_seat())
         )
-        # How often our room had come back from a checkpoint when we last heard of it.
-        self._rewinds = 0
         self.retired: list[Memory] = []
         self.mail = memory.mail.copy(self.label) if memory is not None else Mail(self.label)
         self._mail_reader: asyncio.Task[None] | None = None
@@ -151,9 +163,14 @@ class Process:
         self.checker.note(self.label, "is", session.id)
         self._resumed(session.outcome)
         self._mail_reader = self.world.start(self._read_mail(session))
-        if self.sit() is None:
-            # The seat was lost while nobody was there to hear of it.
-            self.world.seats.pop(session.id, None)
+        self.sit()
+        self._forget_lost()
+
+    def _forget_lost(self) -> None:
+        """What was lost while nobody was there to hear of it."""
+        for key in [key for key in self.world.seats if key[0] == self.session.id]:
+            if not any(key == _key(each) and is_present(each) for each in self.sittings()):
+                del self.world.seats[key]
 
     async def _read_mail(self, session: ClientSession) -> None:
         try:
@@ -186,8 +203,7 @@ class Process:
         self.is_dead = self.dialer.is_dead = True
         for each in self.asking.values():
             each.task.cancel()
-        if self.sitting is not None and self.sitting.reader is not None:
-            self.sitting.reader.cancel()
+        self._stop_reading()
         if self._mail_reader is not None:
             self._mail_reader.cancel()
         for link in self.dialer.links:
@@ -215,16 +231,20 @@ class Process:
 
     def _has_saved_seat(self) -> bool:
         """Whether somebody was told of a seat of our session in a room that lasts: then the session does, too."""
+        if self.is_moving_to_memory:
+            return False
         memory, session = self.memory, self._session
         session_id = session.id if session is not None else memory.session if memory is not None else ""
-        view = self.world.seats.get(session_id)
+        # With a seat that ends with its server the session does not outlive it either, whatever it watches.
+        seats = self.world.seats
+        view = seats.get((session_id, "seat")) or seats.get((session_id, "spectator"))
         return view is not None and view.is_saved and view.room not in self.world.game.strays
 
     async def suspend(self) -> Memory:
         """Go away in order: what was read counts as processed, so it is dealt with before."""
-        if self.sitting is not None and self.sitting.reader is not None:
-            self.sitting.reader.cancel()
-            self._deal_with(self.sitting)
+        self._stop_reading()
+        for sitting in self.sittings():
+            self._deal_with(sitting)
         if self._mail_reader is not None:
             self._mail_reader.cancel()
             self._deal_with_mail()
@@ -236,10 +256,22 @@ class Process:
 
     # The seat
 
+    def sittings(self) -> list[Sitting]:
+        """All that it reads, or has read last."""
+        return [self.sitting] if self.sitting is not None else []
+
+    def _stop_reading(self) -> None:
+        for sitting in self.sittings():
+            if sitting.reader is not None:
+                sitting.reader.cancel()
+
     def sit(self) -> Sitting | None:
         """Begin to read the room that the session has a seat in, if it is a new one."""
-        room = self._room()
-        if room is not None and (self.sitting is None or self.sitting.room is not room):
+        self.sitting = self._sitting_in(self._room(), self.sitting)
+        return self.sitting if is_present(self.sitting) else None
+
+    def _sitting_in(self, room: ClientRoom | None, sitting: Sitting | None) -> Sitting | None:
+        if room is not None and (sitting is None or sitting.room is not room):
             key = (self.session.id, room.channel)
             saved = self._saved.pop(key, None)
             # The number of a channel that never was, since the store is older, may be another's.
@@ -254,16 +286,14 @@ class Process:
                 # An earlier process has read of a seat that it did not have any more when it wrote to its disk.
                 view.is_blind = not room.received
                 stream = Stream(self.player)
-            self._rewinds = self.checker.rewinds.get(room.id, 0)
             self.checker.note(self.label, "sits on", room.channel, "in", room.id, "known" if saved else "new")
-            self.world.seats[self.session.id] = view
-            self.sitting = Sitting(key, room, view, stream, generation=self._generation(room))
+            sitting = Sitting(key, room, view, stream, generation=self._generation(room))
+            sitting.rewinds = self.checker.rewinds.get(room.id, 0)
+            self.world.seats[_key(sitting)] = view
             if room.kind in self.world.sharing:
-                self.sitting.looker = Looker(self.label, room, self.player, self.checker, may_be_lost=view.has_past)
-            self.sitting.reader = self.world.start(self._read(self.sitting))
-        if self.sitting is not None and (self.sitting.is_over or self.sitting.room.left is not None):
-            return None
-        return self.sitting
+                sitting.looker = Looker(self.label, room, self.player, self.checker, may_be_lost=view.has_past)
+            sitting.reader = self.world.start(self._read(sitting))
+        return sitting
 
     def _generation(self, room: ClientRoom) -> int:
         """0 once the channel is gone: with it, what came after a resync is gone too."""
@@ -315,8 +345,8 @@ class Process:
             self.ended(error)
         finally:
             sitting.is_over = True
-            if not self.is_dead and self.world.seats.get(sitting.key[0]) is sitting.view:
-                del self.world.seats[sitting.key[0]]
+            if not self.is_dead and self.world.seats.get(_key(sitting)) is sitting.view:
+                del self.world.seats[_key(sitting)]
 
     def _look(self, sitting: Sitting, when: str) -> None:
         """Whether the state is that of the turn whose message we have."""
@@ -328,16 +358,18 @@ class Process:
 
     def _deal_with(self, sitting: Sitting) -> None:
         if isinstance(sitting.in_hand, Resynced) and not sitting.view.has_past:
-            self._resyncs_seen += 1
-            is_told = self._resyncs_seen <= self._resyncs
+            sitting.resyncs += 1
+            is_told = sitting.resyncs <= self._resyncs
             self.checker.expect("I12", is_told, f"{self.label} was resynced, but no outcome said so")
         if sitting.in_hand is not None:
             sitting.view.heard(sitting.in_hand, self.checker)
             sitting.in_hand = None
 
-    async def send(self, *, is_refused: bool, ballast: int, wish: str = "") -> Op | None:
-        """Send one operation; None if there is no seat any more."""
-        sitting = self.sit()
+    async def send(
+        self, *, is_refused: bool, ballast: int, wish: str = "", sitting: Sitting | None = None
+    ) -> Op | None:
+        """Send one operation, from this seat if it is given; None if there is no seat any more."""
+        sitting = sitting or self.sit()
         if sitting is None:
             return None
         self._ops += 1
@@ -426,9 +458,9 @@ class Process:
     def remember(self) -> Memory:
         """Write to disk."""
         sittings = dict(self._saved)
-        if self.sitting is not None and not self.sitting.is_over and not self.sitting.has_left:
-            stream = self.sitting.stream
-            sittings[self.sitting.key] = (self.sitting.view.copy(), stream, len(stream.ops))
+        for sitting in self.sittings():
+            if not sitting.is_over and not sitting.has_left:
+                sittings[sitting.key] = (sitting.view.copy(), sitting.stream, len(sitting.stream.ops))
         self.memory = Memory(
             self.session.protocol.save(),
             sittings,
@@ -462,7 +494,7 @@ class Process:
         if outcome.kind == "reset":
             self._check_reset(outcome.reason)
         # Not only the messages to the session itself.
-        is_restarted = self.sitting is not None and self._restarted(self.sitting)
+        restarted = [sitting for sitting in self.sittings() if self._restarted(sitting)]
         if outcome.kind == "reset" or outcome.reason == "rolled_back":
             # The messages to this session are others, or there may be fewer than were read; in hand is one of before.
             self._deal_with_mail()
@@ -472,7 +504,7 @@ class Process:
         self._may_be_forgotten = not is_present
         if is_present:
             self._unserved_since = inf
-        self._check_age(outcome, is_restarted=is_restarted)
+        self._check_age(outcome, restarted)
         self.remember()
 
     def _restarted(self, sitting: Sitting) -> bool:
@@ -502,23 +534,28 @@ class Process:
         is_caused = is_caused or (reason == "rolled_back" and self.checker.rollbacks > 0)
         self.checker.expect("P3", is_caused, f"{self.label} lost its session after {away_s:.3f} s: {reason}")
 
-    def _check_age(self, outcome: Outcome, *, is_restarted: bool) -> None:
+    def _check_age(self, outcome: Outcome, restarted: list[Sitting]) -> None:
         """Who comes back to a room that came back from a checkpoint is told how old that is."""
-        sitting = self.sitting
-        if sitting is None or sitting.is_over or sitting.room.left is not None or outcome.kind == "reset":
+        sittings = [each for each in self.sittings() if is_present(each)]
+        if not sittings or outcome.kind == "reset":
             return
-        before, self._rewinds = self._rewinds, self.checker.rewinds.get(sitting.room.id, 0)
-        is_rewound = is_restarted and outcome.kind == "resynced" and self._rewinds > before
+        rewound = [each for each in sittings if self._is_rewound(each) and each in restarted]
         # A server that was replaced, and does not know it, knows nothing of its room's return either.
-        is_present = self.dialer.link.server is self.world.server.machine
-        is_rewound = is_rewound and is_present and self._is_checkpointed(sitting)
+        is_present_server = self.dialer.link.server is self.world.server.machine
+        is_rewound = bool(rewound) and outcome.kind == "resynced" and is_present_server
         # Also again, if the server does not know whether we heard it.
         if is_rewound or outcome.reason == "rolled_back":
-            ages = self.checker.ages.get(sitting.room.id, [])
+            # Of the oldest, if there are two.
+            ages = [age_s for each in sittings for age_s in self.checker.ages.get(each.room.id, [])]
             is_told = outcome.age_s is not None and any(abs(outcome.age_s - age_s) <= 0.001 for age_s in ages)
-            self.checker.expect("I12", is_told, f"{self.label} was told {outcome}, the room's states were {ages} old")
-            is_caused = self._is_checkpointed(sitting) or self.checker.rollbacks > 0
+            self.checker.expect("I12", is_told, f"{self.label} was told {outcome}, the rooms' states were {ages} old")
+            is_caused = any(map(self._is_checkpointed, sittings)) or self.checker.rollbacks > 0
             self.checker.expect("P3", is_caused, f"{self.label} was told {outcome}, and its store is not older")
+
+    def _is_rewound(self, sitting: Sitting) -> bool:
+        """Whether its room came back from a checkpoint since we last asked."""
+        before, sitting.rewinds = sitting.rewinds, self.checker.rewinds.get(sitting.room.id, 0)
+        return sitting.rewinds > before and self._is_checkpointed(sitting)
 
     def _is_checkpointed(self, sitting: Sitting) -> bool:
         return self.world.durability[sitting.room.kind] == "checkpoint"

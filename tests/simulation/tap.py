@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from random import Random
 
 from holdfast.core.codecs import CODECS
+from holdfast.core.session import Session
 from holdfast.schemas.frames import Ack, BlockFrame, Data, FromServer, Ping, SeatFrame, Welcome
 from holdfast.testing import Link, Network
 from holdfast.transports.memory import MemoryTransport
@@ -39,12 +40,19 @@ class Tap:
     """Knows what is saved from the auditor."""
 
     def __init__(
-        self, checker: Checker, auditor: Auditor, durability: Mapping[str, str], is_over: Callable[[str], bool]
+        self,
+        checker: Checker,
+        auditor: Auditor,
+        durability: Mapping[str, str],
+        is_over: Callable[[str], bool],
+        session_of: Callable[[Link, str], Session | None],
     ) -> None:
+        """`session_of` finds a session on the server at the other end of a link."""
         self._expect = checker.expect
         self._auditor = auditor
         self._durability = durability
         self._is_over = is_over
+        self._session_of = session_of
         self._told: dict[Link, Told] = {}
 
     def leaving(self, link: Link, frames: list[FromServer]) -> None:
@@ -58,14 +66,28 @@ class Tap:
                 continue
             match frame:
                 case SeatFrame():
-                    self._seat(told, frame)
+                    self._seat(link, told, frame)
                 case Data():
-                    self._data(told, frame)
-                    self._ack(told, frame.channel, frame.ack)
+                    if not self._is_farewell(link, told, frame.channel):
+                        self._data(told, frame)
+                        self._ack(told, frame.channel, frame.ack)
                 case Ack() | Ping():
                     self._ack(told, frame.channel, frame.ack)
                 case _:
                     pass
+
+    def _plays_in_memory(self, link: Link, told: Told) -> bool:
+        session = self._session_of(link, told.session)
+        return session is not None and session.seat is not None and not session.seat.room.is_saved
+
+    def _is_farewell(self, link: Link, told: Told, channel: int) -> bool:
+        """Whether this is of a place that is gone, to a session that is not saved: then it is in no record."""
+        session = self._session_of(link, told.session)
+        return (
+            session is not None
+            and self._plays_in_memory(link, told)
+            and any(each.number == channel for each in session.closing)
+        )
 
     def _has_ended(self, session: str) -> bool:
         # One that ended before it was ever saved, by the commit in which it took its seat and lost it, was never there.
@@ -77,7 +99,8 @@ class Tap:
             if info.purpose == "session":
                 self._own_opened(told, info.channel, info.generation)
                 continue
-            self._opened(told, info.channel, info.generation, info.room, info.kind)
+            is_saved = not self._plays_in_memory(link, told)
+            self._opened(told, info.channel, info.generation, info.room, info.kind, is_saved=is_saved)
             self._ack(told, info.channel, info.applied)
         if frame.session in self._auditor.tokens:
             self._check_token(told)
@@ -89,23 +112,26 @@ class Tap:
             is_saved = channel <= self._auditor.opened.get(told.session, 0)
             self._expect("I6", is_saved, f"{told.session} heard of its own channel before it was saved")
 
-    def _seat(self, told: Told, frame: SeatFrame) -> None:
+    def _seat(self, link: Link, told: Told, frame: SeatFrame) -> None:
         if frame.purpose == "session":
             self._own_opened(told, frame.channel, frame.generation)
             return
-        self._opened(told, frame.channel, frame.generation, frame.room, frame.kind)
+        # With its seat in a room in memory, a session is not saved, whatever it watches.
+        is_saved = frame.purpose == "seat" or not self._plays_in_memory(link, told)
+        self._opened(told, frame.channel, frame.generation, frame.room, frame.kind, is_saved=is_saved)
         if self._durability[frame.kind] != "memory":
-            self._check_token(told)
+            if is_saved:
+                self._check_token(told)
         elif frame.purpose == "seat":
             is_forgotten = told.session not in self._auditor.tokens
             self._expect("I6", is_forgotten, f"{told.session} heard of {frame.room}, and without it is in the store")
 
-    def _opened(self, told: Told, channel: int, generation: int, room: str, kind: str) -> None:
+    def _opened(self, told: Told, channel: int, generation: int, room: str, kind: str, *, is_saved: bool) -> None:
         told.generations[channel] = generation
         durability = self._durability.get(kind, "memory")
-        if durability != "memory":
-            is_saved = channel <= self._auditor.opened.get(told.session, 0)
-            self._expect("I6", is_saved, f"{told.session} heard of its seat in {room} before it was saved")
+        if durability != "memory" and is_saved:
+            is_told = channel <= self._auditor.opened.get(told.session, 0)
+            self._expect("I6", is_told, f"{told.session} heard of its seat in {room} before it was saved")
         if durability == "commit" or (not kind and (told.session, channel) in self._auditor.gated):
             told.gated.add(channel)
 

@@ -17,11 +17,12 @@ SEEDS = 12
 SEEDS_DURABLE = 6
 # One test runs several, so that each can see that together they met everything.
 PER_TEST = 6
-# What a handful of worlds must have met, or the simulation has stopped testing what it claims to test.
+# What a handful of worlds must have met, or the simulation has stopped testing what it claims to test. (Retired tokens
+# are rare in so few: a world in which they are stolen is in `test_mutants`.)
 MET = (
     *("messages up", "messages down", "drops", "resumed", "resynced", "resyncs seen", "reset", "replayed"),
     *("doubles ignored", "streams overflowed", "takeovers", "takeovers: clone", "takeovers: second session"),
-    *("crashes", "suspends", "byes", "slow readers", "retired tokens presented", "on_leave", "on_resync"),
+    *("crashes", "suspends", "byes", "slow readers", "on_leave", "on_resync"),
     *("fault: cut", "fault: cut mid-payload", "fault: half-open", "fault: stall", "fault: slow reader"),
     *(
         "fault: slow link",

@@ -1,10 +1,11 @@
-"""Planted bugs of transactional rooms: a turn that fails leaves something behind."""
+"""Planted bugs of transactional rooms, where a turn that fails leaves something behind, and of recordings."""
 # ruff: noqa: SLF001 - a planted bug reaches inside
 
 from collections.abc import Iterator
 from typing import Any
 
 from holdfast.core.transaction import Transaction
+from holdfast.server.rooms import recorder as recorder_module
 from holdfast.server.rooms.transactions import _Before
 from holdfast.server.rooms.turn_buffer import TurnBuffer
 from tests.simulation.planting import mutant, patched
@@ -53,4 +54,16 @@ def what_a_failed_turn_has_set_is_not_taken_back() -> Iterator[None]:
 
     right = Transaction.close
     with patched(Transaction, close=close):
+        yield
+
+
+@mutant
+def a_recording_does_not_know_the_dice() -> Iterator[None]:
+    def engine_view(*args: Any) -> Any:
+        view = right(*args)
+        view.random = "0x1"
+        return view
+
+    right = vars(recorder_module)["engine_view"]
+    with patched(recorder_module, engine_view=engine_view):
         yield

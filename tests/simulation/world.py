@@ -14,7 +14,7 @@ from typing import Any
 from holdfast import Auth, ClientSession, Reason, Session, connect
 from holdfast.core.room import context_of
 from holdfast.server.server import SUBPROTOCOLS, Storage
-from holdfast.testing import Disk, FaultyStore, MemoryServer, run
+from holdfast.testing import Disk, FaultyStore, Link, MemoryServer, run
 from holdfast.testing.server import URL
 from tests.log_lines import line_of
 from tests.simulation.audit import Auditor
@@ -28,11 +28,14 @@ from tests.simulation.options import Options
 from tests.simulation.player import Actor
 from tests.simulation.power import Power
 from tests.simulation.process import Process, Sitting
+from tests.simulation.recorded import check_recordings
 from tests.simulation.tap import Tap, TappedNetwork
 from tests.simulation.view import Cry, View
 from tests.simulation.watcher import Watcher
 
 SAMPLE_S = 0.2
+# So many samples apart: to replay takes longer than to count.
+RECORDINGS_EVERY = 10
 WATCHERS = 2
 CRY_S = 0.4
 AFTERMATH_S = 5.0
@@ -40,6 +43,7 @@ ENDING_S = 5.0
 # What remains to be done when the faults are over: to notice the last one, to wait for the next attempt (15 s at
 # most), to sign in anew and to answer.
 SETTLE_S = 90.0
+SETTLED_AGAIN_MAX = 3
 # What the library says, and rightly, of faults that the simulation makes.
 EXPECTED = (
     "was taken over by another server",
@@ -82,6 +86,14 @@ class MortalServer(MemoryServer):
     world: "World"
     life: Life
 
+    def is_on(self, link: Link) -> bool:
+        """Whether this server is the one at the other end."""
+        return self._machine is not None and link.server is self._machine
+
+    async def _start(self) -> None:
+        self.world.game.lives[self.machine] = self.life
+        await super()._start()
+
     def crash(self, *, silently: bool = False) -> None:
         self.world.fell(self)
         super().crash(silently=silently)
@@ -101,15 +113,17 @@ class World:
         self.network = TappedNetwork(options, Random(f"{options.seed}/network"), self.checker)
         self.disk = Disk()
         self.server: MortalServer
+        self.servers: list[MortalServer] = []
+        """The present one, and all before it."""
         self.store: FaultyStore
         self.is_up = False
         self.falls = 0
-        self.kinds: list[type[Ledger]] = []
+        self.kinds = rooms(self.game)
         self.lives: list[Life] = []
         self._counted: dict[MortalServer, Counter[str]] = {}
         self.clients: list[ClientSession] = []
-        self.seats: dict[str, View] = {}
-        """The seats that clients know of, by session."""
+        self.seats: dict[tuple[str, str], View] = {}
+        """The seats and spectators' places that clients know of, by session and purpose."""
         self._clients_made = 0
         self._random = Random(f"{options.seed}/dialects")
         self.labels: Counter[str] = Counter()
@@ -120,13 +134,16 @@ class World:
         self._tasks: set[asyncio.Task[None]] = set()
         self._failed = asyncio.Event()
         self.checker.failed = self._failed.set
-        kinds = rooms(self.game, Life(0))
-        self.durability = {kind.kind: kind.durability for kind in kinds}
-        self.sharing = {kind.kind for kind in kinds if kind.shares}
+        self.durability = {kind.kind: kind.durability for kind in self.kinds}
+        self.sharing = {kind.kind for kind in self.kinds if kind.shares}
         self.auditor = Auditor(self.disk, self.checker, self.game, lambda kind: self.durability[kind] == "commit")
         self.cashier = Cashier(self.checker, self.auditor, Random(f"{options.seed}/cashier"))
         if options.store is not None:
-            self.network.tap = Tap(self.checker, self.auditor, self.durability, self._is_over)
+            self.network.tap = Tap(self.checker, self.auditor, self.durability, self._is_over, self._session_of)
+
+    def _session_of(self, link: Link, session_id: str) -> Session | None:
+        server = next(server for server in self.servers if server.is_on(link))
+        return server.sessions.get(session_id)
 
     def _is_over(self, session_id: str) -> bool:
         return self.server.sessions.get(session_id) is None
@@ -138,7 +155,6 @@ class World:
         life = Life(len(self.lives), self.now())
         self.lives.append(life)
         self.game.life = life
-        self.kinds = rooms(self.game, life)
         self.server = MortalServer(
             self.kinds,
             seed=f"{self.options.seed}/{life.number}",
@@ -148,6 +164,7 @@ class World:
             **self._store_options(life),
         )
         self.server.world, self.server.life = self, life
+        self.servers.append(self.server)
         self.checker.note("the server starts")
         await self.server.start()
         self.is_up = True
@@ -275,19 +292,26 @@ class World:
         await asyncio.gather(*(self._settle(actor) for actor in self.actors))
         await asyncio.gather(*(self._settle(watcher) for watcher in self.watchers))
         self.game.is_quiet = True
-        # What the watchers set off may have overflowed the stream of a player, whose room then freed the seat.
-        await asyncio.gather(*(self._settle(actor) for actor in self.actors))
-        # For the last timers and payments.
-        await asyncio.sleep(2.0 if self.options.store is None else 10.0)
-        await self.read_to_the_end()
-        await self.until_ends_are_told()
+        for _ in range(SETTLED_AGAIN_MAX):
+            # What one has set off may have overflowed the stream of another, whose room then freed the seat.
+            await asyncio.gather(*(self._settle(actor) for actor in self.actors))
+            # For the last timers and payments.
+            await asyncio.sleep(2.0 if self.options.store is None else 10.0)
+            await self.read_to_the_end()
+            await self.until_ends_are_told()
+            if all(each.process is not None and each.process.sit() is not None for each in self.watchers):
+                break
+            await asyncio.gather(*(self._settle(watcher) for watcher in self.watchers))
         for actor in self.actors:
-            self._check_whole(actor)
+            self._check_whole(actor, actor.process.sitting if actor.process is not None else None)
         for watcher in self.watchers:
             self.check_watching(watcher)
+            if (sitting := watcher.own_sitting()) is not None:
+                self._check_whole(watcher, sitting)
         sampler.cancel()
         self._check_timers()
         self._check_agents()
+        check_recordings(self)
         self.cashier.check_all_paid()
         await self._check_empty()
         self._check_counters()
@@ -305,13 +329,15 @@ class World:
     def _is_ending(self) -> bool:
         if any(context_of(room).is_closing for room in self.server.rooms):
             return True
-        sittings = [watcher.process.sitting for watcher in self.watchers if watcher.process is not None]
-        watched = [sitting.room for sitting in sittings if sitting is not None and sitting.room.left is None]
+        sittings = [each for watcher in self.watchers if watcher.process for each in watcher.process.sittings()]
+        watched = [sitting.room for sitting in sittings if sitting.room.left is None]
         return any(self.server.rooms.get(room.id) is None for room in watched)
 
     async def _sample(self) -> None:
-        while True:
+        for number in count(1):
             sample(self)
+            if self.is_up and number % RECORDINGS_EVERY == 0:
+                check_recordings(self)
             await asyncio.sleep(SAMPLE_S)
 
     async def _cry(self) -> None:
@@ -347,10 +373,9 @@ class World:
         sessions = [self.server.sessions.get(each.session.id) for each in processes if each and not each.is_over]
         return any(channel.kept for session in sessions if session is not None for channel in session.channels())
 
-    def _check_whole(self, actor: Actor) -> None:
+    def _check_whole(self, actor: Actor, sitting: Sitting | None) -> None:
         """A stream that is quiet has arrived to its end."""
         process = actor.process
-        sitting = process.sitting if process is not None else None
         if process is None or process.is_over or sitting is None or sitting.is_over:
             self.checker.fail("I10", f"{actor.name} was back, and is gone again: {actor.state()}")
             return
