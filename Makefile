@@ -95,10 +95,13 @@ test: $(WEB) $(STAMP) browser ## run the tests (ARGS="-k resume -x")
 	web/npm test --workspaces --silent & web=$$!; $(PYTEST) $(ARGS); python=$$?; \
 		wait $$web && exit $$python
 
+# The make of macOS is too old to keep the outputs apart.
+SIDE_BY_SIDE := --jobs=3 $(if $(filter output-sync,$(.FEATURES)),--output-sync)
+
 check: ## what CI runs: format, lint, types, tests
 	@# Side by side: what waits for others, and what uses one core.
-	@$(MAKE) --no-print-directory --jobs=3 --output-sync setup web browser
-	@$(MAKE) --no-print-directory --jobs=3 --output-sync lint types collect
+	@$(MAKE) --no-print-directory $(SIDE_BY_SIDE) setup web browser
+	@$(MAKE) --no-print-directory $(SIDE_BY_SIDE) lint types collect
 	@$(MAKE) --no-print-directory test
 
 collect: $(STAMP)

@@ -251,12 +251,12 @@ class FakeBackend:
         room = self.get_room(room_id)
         return RecordingInfo(room_id, room.kind, first=1, last=1, began_at=0.0, bytes=100, is_live=True)
 
-    def recorded_turns(self, room_id: str, *, first: int = 0, limit: int = 100, player: str = "") -> TurnPage:
+    async def recorded_turns(self, room_id: str, *, first: int = 0, limit: int = 100, player: str = "") -> TurnPage:
         self.get_room(room_id)
         turns = [self._turn(player)][:limit] if first <= 1 else []
         return TurnPage(turns, 1, 1)
 
-    def recorded_turn(self, room_id: str, number: int, *, player: str = "") -> TurnState:
+    async def recorded_turn(self, room_id: str, number: int, *, player: str = "") -> TurnState:
         self.get_room(room_id)
         if number > 1:
             raise NotFound(f"the recording has no turn {number}")
@@ -270,7 +270,7 @@ class FakeBackend:
         return b"recording"
 
     async def fork_room(self, room_id: str, number: int) -> RoomInfo:
-        self.recorded_turn(room_id, number)
+        await self.recorded_turn(room_id, number)
         return replace(self.rooms[room_id], id=f"fork of {room_id}")
 
     # Seats

@@ -6,11 +6,12 @@ from typing import Any
 
 from holdfast.core import listed_room
 from holdfast.core.errors import RoomFull
-from holdfast.core.room import Room, context_of
+from holdfast.core.room import Room
+from holdfast.core.room_context import RoomContext
 from holdfast.core.session import Seat, SeatState, Session
 from holdfast.core.tokens import ResumeTokens, Verdict
 from holdfast.server.connection.connection import LiveConnection
-from holdfast.server.rooms import reservations
+from holdfast.server.rooms import entry, reservations
 from holdfast.server.rooms.runner import RoomRunner
 from holdfast.server.rooms.turns import Turns
 from holdfast.server.sessions import SessionLifecycle
@@ -42,16 +43,20 @@ def the_grace_goes_on_after_a_return() -> Iterator[None]:
 
 @mutant
 def a_held_seat_is_given_to_another_player() -> Iterator[None]:
-    def check_space(room: Room[Any], seats: int) -> None:
+    def check_full(room: Room[Any], context: RoomContext, seats: int) -> None:
         try:
-            right(room, seats)
+            right(room, context, seats)
         except RoomFull:
-            if not any(seat.state is SeatState.HELD for seat in context_of(room).seats):
+            if not any(seat.state is SeatState.HELD for seat in context.seats):
                 raise
 
-    right = listed_room.check_space
-    changed = {"check_space": check_space, "open_seats": lambda _: 1}
-    with patched(listed_room, **changed), patched(reservations, **changed):
+    right = listed_room.check_full
+    open_seats = {"open_seats": lambda _: 1}
+    with (
+        patched(listed_room, check_full=check_full, **open_seats),
+        patched(reservations, **open_seats),
+        patched(entry, **open_seats),
+    ):
         yield
 
 

@@ -7,8 +7,9 @@ from websockets.exceptions import InvalidStatus
 from websockets.typing import Subprotocol
 
 from holdfast import Limits
+from holdfast.core.codecs import CODECS
 from tests.deadlines import DEADLINE_S
-from tests.server.foreign import DOORS, JSON, MSGPACK, End, Foreigner, Frame, TcpWire, bare_socket
+from tests.server.foreign import DOORS, End, Foreigner, Frame, TcpWire, bare_socket
 from tests.server.hostile.peers import closed, tcp
 from tests.server.hostile_world import World, a_world
 
@@ -125,7 +126,7 @@ async def test_a_preface_without_a_codec_of_ours_is_answered_with_what_is_spoken
 
     await wire.send(b"holdfast.v9.xml,\xff\xfe")
 
-    assert await wire.receive() == End(1003, f"unsupported protocol; use one of {MSGPACK},{JSON}")
+    assert await wire.receive() == End(1003, f"unsupported protocol; use one of {','.join(CODECS)}")
 
 
 @pytest.mark.parametrize("octets", [b"\0" * 64, b"\xff" * 64, b"nonsense\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n"])
