@@ -1,5 +1,7 @@
 """A server that has read a session, and does not know yet whether its former server wrote it once more (R8)."""
 
+import asyncio
+import gc
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -162,3 +164,20 @@ async def test_a_hello_whose_connection_is_gone_is_not_answered() -> None:
 
         assert bench.server.counters.internal_errors == 0
         assert client.heard == []
+
+
+@in_virtual_time
+async def test_a_server_that_stops_does_not_read_again_what_it_has_read_too_early() -> None:
+    failures: list[object] = []
+    asyncio.get_running_loop().set_exception_handler(lambda _, failure: failures.append(failure))
+    async with Bench(table()) as bench:
+        _, store = await reading(bench, sent)
+
+        stopping = asyncio.create_task(bench.stop())
+        await a_moment()
+        store.release()
+        await stopping
+        await asyncio.sleep(60.0)
+        gc.collect()
+
+        assert failures == []

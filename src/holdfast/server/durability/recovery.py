@@ -116,6 +116,7 @@ class Recovery:
         self._effects: list[Entry] = []
         self._background: asyncio.Task[None] | None = None
         self._reading: set[asyncio.Task[None]] = set()
+        self._is_stopped = False
         self._elsewhere: dict[str, None] = {}
         """Ids of rooms and sessions that another server has taken over, oldest first."""
         self._taking_back: asyncio.Task[None] | None = None
@@ -184,6 +185,7 @@ class Recovery:
         self._outbox.start(entry.key, decode_effect(entry.value), entry.revision)
 
     def stop(self) -> None:
+        self._is_stopped = True
         for task in (*self._reading, self._background, self._taking_back):
             if task is not None:
                 task.cancel()
@@ -195,7 +197,9 @@ class Recovery:
         for room in rooms:
             if room.is_elsewhere:
                 self._add_elsewhere(room.id)
-        if again := [room for room in rooms if not room.is_elsewhere]:
+        again = [room for room in rooms if not room.is_elsewhere]
+        # While the last turns are saved, the store closes soon: the next server reads these rooms.
+        if again and not self._is_stopped:
             # Together: somebody may play in one of them and watch another.
             sessions = [session for room in again for session in room.sessions]
             task = self._clock.loop.create_task(self._read_again([room.id for room in again], sessions))
