@@ -61,7 +61,7 @@ export const room: Page = (root, room_id) => {
   );
   let info: RoomInfo | null = null;
   const showTitle = part(title, (name: string) => (name === "" ? id(room_id) : name));
-  const showAbout = part(about, drawAbout);
+  const showAbout = part(about, ([room, sitting]: [RoomInfo, SeatInfo[]]) => drawAbout(room, sitting));
   const showSeats = part(seats, (all: SeatInfo[]) => drawSeats(all, kick));
   const showSpectators = part(watching, ([all, total]: [SpectatorInfo[], number]) =>
     drawSpectators(all, total, kickOut),
@@ -85,15 +85,16 @@ export const room: Page = (root, room_id) => {
     try {
       info = await get<RoomInfo>(path`/v1/rooms/${room_id}`);
       showTitle(info.name);
-      showAbout(info);
       const isHere = info.status !== "ended" && info.status !== "failed";
+      const sitting = isHere ? (await get<{ seats: SeatInfo[] }>(path`/v1/rooms/${room_id}/seats`)).seats : [];
+      showAbout([info, sitting]);
       showActions([isHere, info.is_locked]);
       await recording.look();
       if (!isHere) {
         fill(seats, nothing("The room has ended.", info.reason && `Reason: ${info.reason}.`));
         return;
       }
-      showSeats((await get<{ seats: SeatInfo[] }>(path`/v1/rooms/${room_id}/seats`)).seats);
+      showSeats(sitting);
       await lookAtSpectators(info);
       await lookInside();
     } catch (error) {
@@ -264,7 +265,8 @@ function marks(shared: RoomState["shared"]): (path: readonly string[]) => string
   };
 }
 
-function drawAbout(info: RoomInfo) {
+function drawAbout(info: RoomInfo, sitting: SeatInfo[]) {
+  const creator = sitting.find((seat) => seat.player === info.creator);
   const properties = Object.entries(info.properties).map(([name, value]) => `${name} = ${JSON.stringify(value)}`);
   return facts(
     ["Status", [badge(info.status), " ", badge(info.phase), " ", info.is_locked && badge("locked")]],
@@ -275,7 +277,7 @@ function drawAbout(info: RoomInfo) {
     ["Visibility", info.visibility],
     ["Password", info.has_password ? "yes" : "no"],
     ["Host", playerLink(info.host, info.host_name)],
-    ["Created by", playerLink(info.creator)],
+    ["Created by", playerLink(info.creator, creator?.name)],
     ["Created", date(info.created_at)],
     ["Properties", properties.length > 0 ? h("code", null, properties.join(", ")) : "–"],
     ["Id", id(info.id)],
