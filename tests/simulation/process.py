@@ -545,13 +545,25 @@ class Process:
         is_rewound = bool(rewound) and outcome.kind == "resynced" and is_present_server
         # Also again, if the server does not know whether we heard it.
         if is_rewound or outcome.reason == "rolled_back":
-            # Of the oldest, if there are two; one of them may have been closed before we came back.
-            known = [each for each in self.sittings() if not each.is_over]
-            ages = [age_s for each in known for age_s in self.checker.ages.get(each.room.id, [])]
+            # Of the oldest, if there are two.
+            rooms = self._rooms_at_either_end()
+            ages = [age_s for room_id in rooms for age_s in self.checker.ages.get(room_id, [])]
             is_told = outcome.age_s is not None and any(abs(outcome.age_s - age_s) <= 0.001 for age_s in ages)
             self.checker.expect("I12", is_told, f"{self.label} was told {outcome}, the rooms' states were {ages} old")
-            is_caused = any(map(self._is_checkpointed, known)) or self.checker.rollbacks > 0
+            is_caused = "checkpoint" in rooms.values() or self.checker.rollbacks > 0
             self.checker.expect("P3", is_caused, f"{self.label} was told {outcome}, and its store is not older")
+
+    def _rooms_at_either_end(self) -> dict[str, str]:
+        """The ids of the session's rooms, with their durability.
+
+        One that we know may have been closed, and one that we were given a seat in may be news to us.
+        """
+        rooms = {each.room.id: each.room.kind for each in self.sittings() if not each.is_over}
+        session = self.world.server.sessions.get(self.session.id)
+        for seat in (session.seat, session.place) if session is not None else ():
+            if seat is not None:
+                rooms[seat.room.id] = seat.room.kind
+        return {room_id: self.world.durability[kind] for room_id, kind in rooms.items()}
 
     def _is_rewound(self, sitting: Sitting) -> bool:
         """Whether its room came back from a checkpoint since we last asked."""
