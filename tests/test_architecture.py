@@ -44,7 +44,7 @@ MAY_IMPORT: Mapping[str, str] = {
     "client": "schemas state core logs transports",
     # For a server that has sockets of its own: it knows neither ours nor our server.
     "library": "schemas core logs",
-    "server": "schemas state core search logs observability transports identity stores",
+    "server": "schemas state core search logs observability transports identity stores cluster",
     # The API is handed to a server, which does not import it.
     "http": "schemas core logs transports server",
     "cli": f"{TOP} schemas state core search logs observability transports identity stores http client server",
@@ -68,7 +68,7 @@ SERVER_ORDER = (
         "health",
         "placement",
     ),
-    *("connection", "admission", "agents", "operate", "compose", "operations", "server", "run"),
+    *("connection", "admission", "agents", "cluster", "operate", "compose", "operations", "server", "run"),
 )
 # Time, chance, input and output reach core as arguments.
 IMPURE_MODULES = frozenset(

@@ -26,9 +26,25 @@ from tests.core.samples import a_connection, a_player, a_session
 # machine: {state: {event: the state that follows}}. A pair that is not here is refused.
 SPECIFIED: dict[str, dict[str, dict[str, str]]] = {
     "connection": {
-        "connecting": {"welcomed": "connected", "closed": "disconnecting", "lost": "disconnected"},
-        "connected": {"seated": "in_game", "closed": "disconnecting", "lost": "disconnected"},
-        "in_game": {"unseated": "connected", "closed": "disconnecting", "lost": "disconnected"},
+        "connecting": {
+            "welcomed": "connected",
+            "relayed": "relayed",
+            "closed": "disconnecting",
+            "lost": "disconnected",
+        },
+        "connected": {
+            "seated": "in_game",
+            "relayed": "relayed",
+            "closed": "disconnecting",
+            "lost": "disconnected",
+        },
+        "in_game": {
+            "unseated": "connected",
+            "relayed": "relayed",
+            "closed": "disconnecting",
+            "lost": "disconnected",
+        },
+        "relayed": {"closed": "disconnecting", "lost": "disconnected"},
         "disconnecting": {"lost": "disconnected"},
         "disconnected": {},
     },
@@ -230,6 +246,7 @@ def test_a_connection_can_be_spoken_to_until_it_closes() -> None:
         "connecting": True,
         "connected": True,
         "in_game": True,
+        "relayed": True,
         "disconnecting": False,
         "disconnected": False,
     }

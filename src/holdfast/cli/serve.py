@@ -95,6 +95,12 @@ class StoreInfo:
     " of a NATS server with JetStream, as in nats://127.0.0.1:4222.",
 )
 @click.option(
+    "--cluster",
+    metavar="URL",
+    help="Make this server a node of a cluster, instead of --store: the addresses of its NATS servers and its name, as"
+    " in nats://10.0.0.1,10.0.0.2,10.0.0.3/arena.",
+)
+@click.option(
     "--recovery",
     type=click.Choice(get_args(Pace)),
     default="eager",
@@ -124,7 +130,7 @@ class StoreInfo:
 @limit_option
 @log_options
 @click.pass_context
-def serve(  # noqa: PLR0913 - one parameter for each option
+def serve(  # noqa: PLR0912, PLR0913 - one parameter for each option
     context: click.Context,
     game: str,
     *,
@@ -137,6 +143,7 @@ def serve(  # noqa: PLR0913 - one parameter for each option
     grace: float,
     secret_file: Path | None,
     store: str | None,
+    cluster: str | None,
     recovery: Pace,
     takeover: bool,
     drain: float,
@@ -152,8 +159,8 @@ def serve(  # noqa: PLR0913 - one parameter for each option
     its list `rooms`; placements can be started in the queues of its list `queues`. If it defines a holdfast.Server
     named `server`, that server is run as it is.
 
-    Rooms whose `durability` is "checkpoint" or "commit" need a --store. The exit code is 74 if the store can no longer
-    be trusted, for example after a failed fsync: start the server again to recover what was saved.
+    Rooms whose `durability` is "checkpoint" or "commit" need a --store or a --cluster. The exit code is 74 if the store
+    can no longer be trusted, for example after a failed fsync: start the server again to recover what was saved.
     """
     if reload:
         game_ports = {"--port": (listening.host, listening.port), "--tcp-port": (listening.host, listening.tcp_port)}
@@ -168,7 +175,9 @@ def serve(  # noqa: PLR0913 - one parameter for each option
         _reject_options(context, game)
         _run(loaded.server, loaded, StoreInfo(store="", supervised=parent))
         return
-    if parent is not None:
+    if cluster is not None:
+        _check_cluster(store)
+    if parent is not None and cluster is None:
         store = store or parent.store
     if web is not None and no_http:
         raise click.UsageError("--web needs the HTTP port: remove --no-http.")
@@ -187,6 +196,7 @@ def serve(  # noqa: PLR0913 - one parameter for each option
             grace_s=grace,
             secret=secret,
             store=None if store is None else Storage(store, recovery=recovery, takeover=takeover),
+            cluster=cluster,
             name=name,
             region=region,
             queues=loaded.queues,
@@ -198,8 +208,16 @@ def serve(  # noqa: PLR0913 - one parameter for each option
         raise click.ClickException(f"{game}: {error}. {EXPOSED_ADVICE}") from None
     except ValueError as error:
         raise click.ClickException(f"{game}: {error}") from None
-    forgets_guests = secret is None and store in {None, _IN_MEMORY}
-    _run(server, loaded, StoreInfo(store or "", recovery == "lazy", forgets_guests, parent))
+    forgets_guests = secret is None and cluster is None and store in {None, _IN_MEMORY}
+    _run(server, loaded, StoreInfo(store or cluster or "", recovery == "lazy", forgets_guests, parent))
+
+
+def _check_cluster(store: str | None) -> None:
+    if store is not None:
+        raise click.UsageError(
+            "--store cannot be used with --cluster: a cluster keeps its rooms in the JetStream of its NATS servers,"
+            " where every node finds them. Remove --store."
+        )
 
 
 def _run(server: Server, game: Game, store_info: StoreInfo) -> None:
@@ -324,6 +342,11 @@ def _stored(server: Server, game: Game, store_info: StoreInfo) -> Iterator[Fact]
         return
     supervised = store_info.supervised
     is_temporary = supervised is not None and store_info.store == supervised.store
+    if server.parts.cluster is not None:
+        yield "cluster", server.parts.cluster.place
+        others = server.parts.cluster.others
+        yield "nodes", f"{server.parts.name} (this one)" + "".join(f", {name}" for name in others)
+        return
     where = (
         "temporary, until this command ends; use --store to keep it" if is_temporary else shown_store(store_info.store)
     )

@@ -210,8 +210,16 @@ class MemberList:
         """Who should take this room over; None if nobody can."""
         return next_owner(room_id, self.able(kind, own))
 
+    def next_taker(self, session_id: str, own: Beat) -> str | None:
+        """Who should take over this session, which has no room."""
+        beats = (member.beat for member in self._members.values() if member.state is MemberState.ALIVE)
+        return next_owner(session_id, [beat.life for beat in (own, *beats) if self._takes(beat)])
+
+    def _takes(self, beat: Beat) -> bool:
+        return not beat.is_draining and beat.loop_age_s < self._limits.suspect_s
+
     def _is_able(self, beat: Beat, kind: str) -> bool:
-        return kind in beat.kinds and not beat.is_draining and beat.loop_age_s < self._limits.suspect_s
+        return kind in beat.kinds and self._takes(beat)
 
 
 def dead(changes: Iterable[MemberChange]) -> list[str]:

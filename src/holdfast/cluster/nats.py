@@ -1,6 +1,7 @@
 """A bus on core NATS: `hf.<cluster>.beat.<life>` and the like. A link of its own, beside that of the store."""
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from holdfast.cluster.port import Answer, Heard, NobodyThere, NoReply
@@ -21,11 +22,14 @@ class NatsBus:
         check_library()
         self._root = f"hf.{parsed.name}."
         self._link = NatsLink(parsed, limits or Limits())
+        self._replying: set[asyncio.Future[None]] = set()
 
     async def open(self) -> None:
         await self._link.open()
 
     async def close(self) -> None:
+        for task in self._replying:
+            task.cancel()
         await self._link.close()
 
     def on_reconnect(self, heard: Callable[[], None]) -> None:
@@ -46,9 +50,19 @@ class NatsBus:
 
     async def answer(self, topic: str, answer: Answer) -> None:
         async def asked(message: "Msg") -> None:
-            await self._link.reply(message, answer(message.data))
+            reply = answer(message.data)
+            if isinstance(reply, bytes):
+                await self._link.reply(message, reply)
+            else:
+                # The next question must not wait for this answer.
+                task = asyncio.ensure_future(self._reply(message, reply))
+                self._replying.add(task)
+                task.add_done_callback(self._replying.discard)
 
         await self._link.listen(self._root + topic, asked)
+
+    async def _reply(self, message: "Msg", reply: Awaitable[bytes]) -> None:
+        await self._link.reply(message, await reply)
 
     async def ask(self, topic: str, payload: bytes, within_s: float) -> bytes:
         try:

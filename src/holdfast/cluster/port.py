@@ -4,7 +4,7 @@ A message reaches everybody who listens at that moment, and nobody else; it may 
 duplicated, and one sender's messages come in their order. What must not be lost belongs into a store.
 """
 
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 
@@ -22,8 +22,8 @@ class NoReply(BusError):
 
 Heard = Callable[[str, bytes], None]
 """Called with the topic and the payload of a message."""
-Answer = Callable[[bytes], bytes]
-"""Returns the reply to a question, at once."""
+Answer = Callable[[bytes], bytes | Awaitable[bytes]]
+"""Returns the reply to a question, at once or later; the next question is heard meanwhile."""
 
 
 class Bus(Protocol):

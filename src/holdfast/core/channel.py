@@ -233,6 +233,12 @@ class Channel:
         self.ack_sent = self.applied
         return self.last_seq - received
 
+    def continued(self, sent: int) -> None:
+        """The channel has moved with its connection, on which everything up to this number was sent."""
+        if not self.overflowed and self.acked <= sent <= self.last_seq:
+            self._count_as_sent(sent)
+        self.ack_sent = self.applied
+
     def resync(self) -> None:
         """Begin the outward stream anew, without the kept messages; the peer will be told."""
         self.generation += 1

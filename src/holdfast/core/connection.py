@@ -16,6 +16,8 @@ class ConnectionState(TableEnum):
     CONNECTING = "connecting"
     CONNECTED = "connected"
     IN_GAME = "in_game"
+    RELAYED = "relayed"
+    """Its session is on another node of the cluster."""
     DISCONNECTING = "disconnecting"
     DISCONNECTED = "disconnected"
 
@@ -26,6 +28,7 @@ class ConnectionStep(TableEnum):
     WELCOMED = "welcomed"
     SEATED = "seated"
     UNSEATED = "unseated"
+    RELAYED = "relayed"
     CLOSED = "closed"
     LOST = "lost"
 
@@ -36,9 +39,25 @@ CONNECTION_TABLE = Table(
     "connection",
     _S.CONNECTING,
     {
-        _S.CONNECTING: {_E.WELCOMED: _S.CONNECTED, _E.CLOSED: _S.DISCONNECTING, _E.LOST: _S.DISCONNECTED},
-        _S.CONNECTED: {_E.SEATED: _S.IN_GAME, _E.CLOSED: _S.DISCONNECTING, _E.LOST: _S.DISCONNECTED},
-        _S.IN_GAME: {_E.UNSEATED: _S.CONNECTED, _E.CLOSED: _S.DISCONNECTING, _E.LOST: _S.DISCONNECTED},
+        _S.CONNECTING: {
+            _E.WELCOMED: _S.CONNECTED,
+            _E.RELAYED: _S.RELAYED,
+            _E.CLOSED: _S.DISCONNECTING,
+            _E.LOST: _S.DISCONNECTED,
+        },
+        _S.CONNECTED: {
+            _E.SEATED: _S.IN_GAME,
+            _E.RELAYED: _S.RELAYED,
+            _E.CLOSED: _S.DISCONNECTING,
+            _E.LOST: _S.DISCONNECTED,
+        },
+        _S.IN_GAME: {
+            _E.UNSEATED: _S.CONNECTED,
+            _E.RELAYED: _S.RELAYED,
+            _E.CLOSED: _S.DISCONNECTING,
+            _E.LOST: _S.DISCONNECTED,
+        },
+        _S.RELAYED: {_E.CLOSED: _S.DISCONNECTING, _E.LOST: _S.DISCONNECTED},
         _S.DISCONNECTING: {_E.LOST: _S.DISCONNECTED},
         _S.DISCONNECTED: {},
     },

@@ -50,6 +50,13 @@ class NotFound(Refused):
 
     code = "not_found"
 
+    def __init__(self, message: str = "", *, room_id: str = "", room_code: str = "") -> None:
+        super().__init__(message)
+        self.room_id = room_id
+        """The room that is not here; the other nodes of a cluster may have it."""
+        self.room_code = room_code
+        """The code of one, if it was asked for by that."""
+
 
 class RoomFull(Refused):
     """Every seat is taken, held for a dropped player, or reserved."""

@@ -419,7 +419,7 @@ class NatsLimits:
 
 @dataclass(frozen=True, kw_only=True)
 class ClusterLimits:
-    """The nodes of a cluster (for `holdfast.cluster`; servers do not use it yet)."""
+    """The nodes of a cluster."""
 
     beat_s: float = _limit(0.25, "the time between two beats of a node")
     suspect_s: float = _limit(0.6, "how long a node may be silent", "suspected: it is asked, and takes no rooms")
@@ -433,6 +433,13 @@ class ClusterLimits:
     )
     nodes_max: int = _limit(1024, "nodes, also dead ones", "further ones are not heard")
     dead_kept_s: float = _limit(60.0, "how long a dead node is remembered", "forgotten; a beat makes it known again")
+    answer_s: float = _limit(
+        1.0, "how long a node may take to answer another", "it is asked again, or named as missing"
+    )
+    sweep_s: float = _limit(60.0, "the time between two looks for rooms that no node has, also if no node has died")
+    handover_s: float = _limit(
+        10.0, "how long a session that came from another node waits for its connection", "its grace begins"
+    )
     # Clients whose session is on another node than their connection.
     relay_unread_bytes_max: int = _limit(
         256 * KIB, "payloads of one client on their way to another node, or not read there", "they wait on this one"

@@ -17,6 +17,8 @@ class LinkOpening(Struct, frozen=True, array_like=True, tag=1):
     is_compressed: bool
     subprotocols: tuple[str, ...]
     """What the client can speak, the best first."""
+    follows: bytes = b""
+    """The key of a handover: the client goes on in the middle of its session. Empty if it begins with a hello."""
 
 
 class LinkOpened(Struct, frozen=True, array_like=True, tag=2):

@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from holdfast.cluster.setting import Cluster
 from holdfast.core.addresses import AddressQuota, AddressShares
 from holdfast.core.limits import Limits
 from holdfast.core.placement import Queue
@@ -32,6 +33,8 @@ from holdfast.server.admission.linking import Linking
 from holdfast.server.admission.sign_in import SessionMaker, SignIn, Welcomer
 from holdfast.server.agent_sessions import AgentSessions
 from holdfast.server.agents import AgentServices
+from holdfast.server.cluster.handovers import SavedSessions
+from holdfast.server.cluster.parts import ClusterParts
 from holdfast.server.connection.buffers import Writes
 from holdfast.server.connection.connection import ConnectionServices, LiveConnection
 from holdfast.server.connection.connections import Connections, Heartbeat, Lifetimes
@@ -83,6 +86,7 @@ class Settings:
     queues: Sequence[Queue]
     tracing: "Tracing | None"
     check_name: CheckName | None
+    cluster: Cluster | None = None
 
 
 class ServerParts:
@@ -105,6 +109,9 @@ class ServerParts:
         self._make_admission()
         self._make_connections()
         self._order_listeners()
+        self.cluster: ClusterParts | None = None
+        if settings.cluster is not None:
+            self._make_cluster(settings.cluster)
         self.rooms.offer(settings.room_types)
 
     # Observability
@@ -447,6 +454,39 @@ class ServerParts:
     def accept(self) -> LiveConnection:
         """The receiver of a newly opened link."""
         return LiveConnection(self.connections.next_id(), self.connection_services)
+
+    # Other nodes
+
+    def _make_cluster(self, cluster: Cluster) -> None:
+        committer, recovery = self.committer, self.recovery
+        assert committer is not None
+        assert recovery is not None
+        durable = committer.sessions
+        parts = self.cluster = ClusterParts(
+            cluster,
+            self.context,
+            name=self.name,
+            life=self.incarnation,
+            store=committer.store,
+            rooms=self.rooms,
+            lifecycle=self.lifecycle,
+            connections=self.connections,
+            services=self.connection_services,
+            recovery=recovery,
+            saved=SavedSessions(
+                settled=committer.settled,
+                let_go=durable.forget,
+                adopt=lambda session, revision: durable.adopt(session, None, revision),
+            ),
+            grace_s=self.settings.grace_s,
+            restored=self.access.session_restored,
+            known=lambda connection: self.connection_limiter.known(connection, is_resumed=True),
+            relayed=self.handshake.relayed,
+            ask=self.requests.receive,
+            is_draining=lambda: self.drain.is_on,
+        )
+        self.handshake.look_elsewhere = parts.edge.look
+        self.requests.look_elsewhere = parts.rooms.look
 
     # The order in which the parts handle events
 

@@ -10,6 +10,7 @@ from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar, Unpack, get_args
 
+from holdfast.cluster.setting import Cluster, open_cluster
 from holdfast.core.addresses import AddressShares
 from holdfast.core.codecs import CODECS
 from holdfast.core.errors import Invalid
@@ -108,6 +109,7 @@ class Server:
         auth: Sequence[Authenticator] = (),
         secret: bytes | None = None,
         store: str | Store | Storage | None = None,
+        cluster: str | Cluster | None = None,
         effects: Mapping[str, Carry] | None = None,
         grace_s: float = 30.0,
         limits: Limits | None = None,
@@ -126,6 +128,8 @@ class Server:
         - `auth`: the ways to sign in, from `holdfast.identity`; guests only if it is empty. `secret` keeps guests known
           across restarts; a `store` does the same.
         - `store`: where durable rooms are saved, "sqlite:game.db", a store of your own, or a `Storage` with options.
+        - `cluster`: makes this server a node of a cluster, instead of `store`: the address of its NATS servers and its
+          name, as in "nats://10.0.0.1,10.0.0.2,10.0.0.3/arena".
         - `effects`: handlers of the effects of rooms: work outside of the server.
         - `grace_s`: how long a session without a seat outlives its connection; in a room, `Room.grace_s` counts.
         - `limits`: every bound, with its default.
@@ -144,15 +148,22 @@ class Server:
         self.off = handlers.off
         if isinstance(listen, WebSocket | Tcp):
             raise TypeError(f"listen is a list, as in listen=[{type(listen).__name__}(port={listen.port})]")
+        if store is not None and cluster is not None:
+            raise ValueError(
+                "a cluster keeps its rooms in the JetStream of its NATS servers: remove the store, or the cluster"
+            )
+        nodes = open_cluster(cluster, limits) if cluster is not None else None
         if store is not None and not isinstance(store, Storage):
             store = Storage(store)
         self.room_types = room_types(rooms)
         """The kinds of rooms that it serves."""
         for room_type in self.room_types:
-            check_room_type(room_type, has_store=store is not None)
+            check_room_type(room_type, has_store=store is not None or nodes is not None)
         self._store = open_store(store.store, limits) if store is not None else None
         self._recovery: Pace = store.recovery if store is not None else "eager"
         self._claim: Claim = "takeover" if store is not None and store.takeover else "sole"
+        if nodes is not None:
+            self._store, self._claim = nodes.store, "member"
         self.limits = limits or Limits()
         self._settings = Settings(
             room_types=self.room_types,
@@ -168,6 +179,7 @@ class Server:
             queues=_queues(queues),
             tracing=tracing,
             check_name=check_name,
+            cluster=nodes,
         )
         self._secret = secret
         self.http = http
@@ -186,6 +198,11 @@ class Server:
         self._is_stopping = False
         self.addresses: dict[str, tuple[str, int]] = {}
         """Where it listens, by transport: {"websocket": ("127.0.0.1", 7777), …}."""
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it has started, and has not stopped since."""
+        return self._parts is not None
 
     @property
     def parts(self) -> ServerParts:
@@ -263,7 +280,9 @@ class Server:
         self._line_limit = LineLimitFilter(parts.lines)
         try:
             await parts.access.load()
-            if parts.recovery is not None:
+            if parts.cluster is not None:
+                await parts.cluster.start(parts.accept, SUBPROTOCOLS)
+            elif parts.recovery is not None:
                 await parts.recovery.recover(self._recovery)
             # From here on unauthenticated peers can cause log lines; those of a recovery are never limited.
             self._line_limit.start()
@@ -278,6 +297,8 @@ class Server:
             if parts.recovery is not None and parts.committer is not None:
                 parts.committer.begin()
                 parts.recovery.resume_effects()
+                if parts.cluster is not None:
+                    parts.cluster.begin()
                 # Nobody could return before now, however long the recovery took.
                 for session in parts.sessions:
                     parts.lifecycle.graces.renew(session)
@@ -328,7 +349,11 @@ class Server:
             parts.health.stop()
             await self.listeners.close()
             self.addresses.clear()
+            if parts.cluster is not None:
+                parts.cluster.stop_taking()
             await parts.stop()
+            if parts.cluster is not None:
+                await parts.cluster.stop()
             for authenticator in self._settings.authenticators.values():
                 if isinstance(authenticator, Closing):
                     await authenticator.close()

@@ -195,15 +195,24 @@ class SessionLifecycle:
     def release(self, session: Session, reason: Reason) -> None:
         """Forget a session that lives on in the store."""
         connection = session.connection
+        if self._forget(session, reason) and connection is not None:
+            connection.close(reason, retry_after_s=RETRY_AFTER_STOP_S)
+
+    def give_away(self, session: Session) -> None:
+        """Forget a session that lives on on another node of the cluster; its connection stays as it is."""
+        self._forget(session, Reason.MOVED)
+
+    def _forget(self, session: Session, reason: Reason) -> bool:
+        connection = session.connection
         if not self.registry.end(session, reason):
-            return
+            return False
         self.quota.give_back(session)
         for heard in self.on_release:
             heard(session)
         self._publish(Released(session=session.id, player=session.player_id, player_name=session.name, reason=reason))
         if connection is not None:
             connection.forget_session()
-            connection.close(reason, retry_after_s=RETRY_AFTER_STOP_S)
+        return True
 
     def stand_in(
         self, player_id: str, name: str, *, grace_s: float, by_player: bool = True, sign_outs: int = 0

@@ -81,9 +81,10 @@ class Held(StoreError):
         self.holder = holder
 
 
-Claim = Literal["shared", "sole", "takeover"]
+Claim = Literal["shared", "sole", "takeover", "member"]
 """How a store is opened. shared: together with others, as tools do. sole: as its only server, or `Held`.
-takeover: as its only server instead of another, whose writes are refused by their revisions from then on."""
+takeover: as its only server instead of another, whose writes are refused by their revisions from then on.
+member: as one of the nodes of a cluster, or `Held` if a server uses it alone."""
 
 Outcome = list[int] | RevisionConflict
 """The outcome of a batch: the new revisions of its writes (`ABSENT` for a delete), or why it was refused."""

@@ -4,13 +4,16 @@
     bus = MemoryBus(network)
     network.cut(bus)
 
-What is said arrives at the next turn of the event loop.
+What is said arrives at the next turn of the event loop, on the machine that opened the bus; a machine that is paused or
+has crashed hears nothing.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
+from contextvars import Context, copy_context
 
 from holdfast.cluster.port import Answer, Heard, NobodyThere, NoReply
+from holdfast.testing.clock import Machine
 
 
 class BusNetwork:
@@ -42,9 +45,12 @@ class MemoryBus:
         self.answers: dict[str, Answer] = {}
         """Who replies to the questions on which topic."""
         self._on_reconnect: list[Callable[[], None]] = []
+        self._home = Context()
+        self._machine: Machine | None = None
 
     async def open(self) -> None:
         self._is_open = True
+        self._home, self._machine = copy_context(), Machine.here()
         self._network.linked[self] = None
 
     async def close(self) -> None:
@@ -59,16 +65,19 @@ class MemoryBus:
     def reconnected(self) -> None:
         """The link is back."""
         for heard in self._on_reconnect:
-            heard()
+            self._home.copy().run(heard)
 
     async def tell(self, topic: str, payload: bytes) -> None:
         self._check_open()
         if self in self._network.linked:
             for bus in self._network.linked:
-                asyncio.get_running_loop().call_soon(bus.told, topic, payload)
+                bus.tell_soon(topic, payload)
 
-    def told(self, topic: str, payload: bytes) -> None:
-        """A message has come."""
+    def tell_soon(self, topic: str, payload: bytes) -> None:
+        """A message is on its way here."""
+        asyncio.get_running_loop().call_soon(self._told, topic, payload, context=self._home.copy())
+
+    def _told(self, topic: str, payload: bytes) -> None:
         for wanted, heard in list(self._heard):
             if topic == wanted or (wanted.endswith(".*") and topic.rpartition(".")[0] == wanted[:-2]):
                 heard(topic, payload)
@@ -85,16 +94,40 @@ class MemoryBus:
         self._check_open()
         if self in self._network.linked:
             await asyncio.sleep(0)
-            for bus in self._network.linked:
-                if topic in bus.answers:
-                    if not bus.is_deaf:
-                        return bus.answers[topic](payload)
-                    break
-            else:
+            asked = next((bus for bus in self._network.linked if topic in bus.answers and not bus.has_crashed), None)
+            if asked is None:
                 raise NobodyThere(topic)
+            if asked.hears:
+                task = asyncio.get_running_loop().create_task(
+                    _answered(asked.answers[topic], payload), context=asked.home
+                )
+                done, _ = await asyncio.wait([task], timeout=within_s)
+                if done:
+                    return task.result()
+                raise NoReply("no reply")
         await asyncio.sleep(within_s)
         raise NoReply("no reply")
+
+    @property
+    def home(self) -> Context:
+        """Where its answers are made."""
+        return self._home.copy()
+
+    @property
+    def hears(self) -> bool:
+        """Whether its node is awake."""
+        return not self.is_deaf and (self._machine is None or self._machine.is_running)
+
+    @property
+    def has_crashed(self) -> bool:
+        """Whether its node is gone, and its link with it."""
+        return self._machine is not None and self._machine.has_crashed
 
     def _check_open(self) -> None:
         if not self._is_open:
             raise ValueError("the bus is not open")
+
+
+async def _answered(answer: Answer, payload: bytes) -> bytes:
+    reply = answer(payload)
+    return await reply if isinstance(reply, Awaitable) else reply

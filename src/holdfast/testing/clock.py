@@ -201,6 +201,11 @@ class Machine:
         """Whether it has power and is not paused."""
         return self._state == "running"
 
+    @property
+    def has_crashed(self) -> bool:
+        """Whether it has lost its power for good."""
+        return self._state in ("dead", "buried")
+
     async def do(self, work: Coroutine[Any, Any, T]) -> T:
         """Run a coroutine on this machine; raises `Crashed` if the machine crashes before it ends."""
         task = self._loop.create_task(work, context=self._context.copy())

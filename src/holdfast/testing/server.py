@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 from holdfast.client.connect import connect
 from holdfast.client.session import ClientSession
+from holdfast.cluster.setting import Cluster
 from holdfast.core.limits import Limits
 from holdfast.core.placement import Queue
 from holdfast.core.removed import removed
@@ -23,6 +24,7 @@ from holdfast.server.display_names import CheckName
 from holdfast.server.rooms.outbox import Carry
 from holdfast.server.server import REMOVED_SETTINGS, SUBPROTOCOLS, Server, Storage
 from holdfast.stores.port import Store
+from holdfast.testing.bus import BusNetwork, MemoryBus
 from holdfast.testing.clock import Machine
 from holdfast.testing.network import Dialer, Link, Network
 from holdfast.testing.store import FaultyStore
@@ -183,20 +185,36 @@ class MemoryServer(Server):
         limits: Limits | None = None,
         check_name: CheckName | None = None,
         allow_errors: Allowed = (),
+        cluster: BusNetwork | None = None,
     ) -> None:
         """`seed` determines everything random: ids, tokens, jitter, the network.
 
         Errors that the game's code raises fail the test when the server stops, except the types in `allow_errors`.
 
         Durable rooms need a `store`; use a `FaultyStore` if the server is to crash.
+
+        With a `cluster` it is one of its nodes: the nodes have a network, a bus network and the data of their stores in
+        common, and each has its own name, which is in its `url`.
         """
-        random = Random(f"{seed}/server")
+        random = Random(f"{seed}/server/{name}" if cluster is not None else f"{seed}/server")
+        nodes: Cluster | None = None
+        if cluster is not None:
+            if store is None or isinstance(store, str | Storage) or not name:
+                raise ValueError(
+                    "a node of a cluster has a name and a store on common data, as in MemoryServer(…, name='a',"
+                    " cluster=buses, store=FaultyStore(data))"
+                )
+            nodes = Cluster(place="memory", store=store, make_bus=lambda: MemoryBus(cluster), has_threads=False)
+            store = None
+        self.address = f"memory://{name}" if cluster is not None else URL
+        """Where its clients connect."""
         super().__init__(
             rooms,
             listen=[],
             auth=auth,
             secret=_SECRET,
             store=store,
+            cluster=nodes,
             effects=effects,
             grace_s=grace_s,
             name=name,
@@ -231,7 +249,7 @@ class MemoryServer(Server):
     async def _start(self) -> None:
         await super().start()
         self._listener = await self.network.listen(
-            self.parts.accept, URL, subprotocols=SUBPROTOCOLS, limits=TransportLimits.of(self.limits)
+            self.parts.accept, self.address, subprotocols=SUBPROTOCOLS, limits=TransportLimits.of(self.limits)
         )
 
     async def stop(self) -> None:
@@ -337,7 +355,7 @@ class MemoryServer(Server):
         options.setdefault("auth", Auth(Named.scheme, player) if player else None)
         options.setdefault("random", Random(f"{self._seed}/client/{number}"))
         options.setdefault("limits", self.limits)
-        client = await connect(URL, **options)
+        client = await connect(options.pop("url", self.address), **options)
         self._dialers[client] = dialer
         return client
 

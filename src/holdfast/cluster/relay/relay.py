@@ -12,7 +12,7 @@ nothing and acknowledges nothing for a session: if it is lost, the client drops 
 
 import asyncio
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import assert_never
 
@@ -44,6 +44,10 @@ _THERE = "relays"
 _decoder = msgspec.msgpack.Decoder(RelayMessage)
 
 
+Follow = Callable[[bytes], Accept | None]
+"""Accepts the link that follows the handover with this key; None if nothing waits for it."""
+
+
 @dataclass(slots=True, kw_only=True)
 class RelayListener:
     """Where the clients of other nodes come in."""
@@ -53,6 +57,7 @@ class RelayListener:
     accept: Accept
     subprotocols: Sequence[Subprotocol]
     limits: TransportLimits
+    follow: Follow | None = None
     is_open: bool = True
 
     async def close(self) -> None:
@@ -100,12 +105,23 @@ class ClientRelay:
                 peer.give_up(change.why, is_gone=True)
                 peer.stop()
 
-    def listen(self, accept: Accept, *, subprotocols: Sequence[Subprotocol], limits: TransportLimits) -> RelayListener:
-        """Take the clients that other nodes relay."""
+    def listen(
+        self,
+        accept: Accept,
+        *,
+        subprotocols: Sequence[Subprotocol],
+        limits: TransportLimits,
+        follow: Follow | None = None,
+    ) -> RelayListener:
+        """Take the clients that other nodes relay; `follow` those in the middle of a session."""
         if self._listener is not None and self._listener.is_open:
             raise ValueError("this node listens already")
         self._listener = RelayListener(
-            addresses=[(self._own_life, 0)], accept=accept, subprotocols=subprotocols, limits=limits
+            addresses=[(self._own_life, 0)],
+            accept=accept,
+            subprotocols=subprotocols,
+            limits=limits,
+            follow=follow,
         )
         return self._listener
 
@@ -117,8 +133,9 @@ class ClientRelay:
         caller: Caller,
         subprotocols: Sequence[Subprotocol],
         limits: TransportLimits,
+        follows: bytes = b"",
     ) -> RelayedLink:
-        """ClientRelay a client to a node; `opened` has been called when it returns."""
+        """Relay a client to a node; `opened` has been called when it returns. `follows` is the key of a handover."""
         try:
             await self._bus.ask(f"{_THERE}.{life}", b"", limits.handshake_s)
         except NobodyThere:
@@ -133,7 +150,7 @@ class ClientRelay:
         opened = self._loop.create_future()
         link.dialing = Dialing(receiver, subprotocols, opened)
         names = tuple(each.name for each in subprotocols)
-        peer.post(LinkOpening(link.number, caller.address, caller.is_encrypted, caller.is_compressed, names))
+        peer.post(LinkOpening(link.number, caller.address, caller.is_encrypted, caller.is_compressed, names, follows))
         try:
             async with asyncio.timeout(limits.handshake_s):
                 await opened
@@ -195,10 +212,16 @@ class ClientRelay:
             why = f"the node {self._own_life} supports none of the offered subprotocols"
             peer.post(LinkNotOpened(number, why, may_retry=False))
             return
+        follower = None
+        if frame.follows and listener.follow is not None:
+            follower = listener.follow(frame.follows)
+        if frame.follows and follower is None:
+            peer.post(LinkNotOpened(number, "nothing waits for this connection any more", may_retry=False))
+            return
         caller = Caller(address=frame.caller, is_encrypted=frame.is_encrypted, is_compressed=frame.is_compressed)
         link = self._link(peer, number, peer_name=frame.caller, caller=caller, limits=listener.limits)
         peer.post(LinkOpened(number, subprotocol.name))
-        link.open(listener.accept, subprotocol)
+        link.open(follower or listener.accept, subprotocol)
 
     def _link(
         self, peer: RelayPeer, number: int, *, peer_name: str, caller: Caller, limits: TransportLimits

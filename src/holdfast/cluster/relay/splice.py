@@ -3,7 +3,7 @@
 The node in between reads nothing, keeps nothing and answers nothing: codec, channel and session are at the far end.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from holdfast.cluster.relay.link import Caller
 from holdfast.cluster.relay.relay import ClientRelay
@@ -66,21 +66,27 @@ class _FarEnd(SplicedEnd):
 
 
 async def splice(
-    client: Transport, relay: ClientRelay, life: str, *, heard: Sequence[bytes], limits: TransportLimits
+    client: Transport,
+    relay: ClientRelay,
+    life: str,
+    *,
+    heard: Callable[[], Sequence[bytes]],
+    limits: TransportLimits,
+    follows: bytes = b"",
 ) -> Receiver:
-    """ClientRelay a client to a node; what was heard from it so far goes first. Returns what hears the rest.
+    """Relay a client to a node; what was heard from it so far goes first. Returns what hears the rest.
 
-    Pause the client's reading before, and resume it once its link tells the returned receiver. Raises `DialError`, and
-    the client's link is as it was.
+    Pause the client's reading before, and resume it once its link tells the returned receiver; what arrives until then
+    is what `heard` returns, too. Raises `DialError`, and the client's link is as it was.
     """
     near, far = SplicedEnd(), _FarEnd()
     near.other, far.other = far, near
     near.opened(client)
     caller = Caller(address=client.peer, is_encrypted=client.is_encrypted, is_compressed=client.is_compressed)
-    link = await relay.dial(far, life, caller=caller, subprotocols=[client.subprotocol], limits=limits)
+    link = await relay.dial(far, life, caller=caller, subprotocols=[client.subprotocol], limits=limits, follows=follows)
     if not client.is_up:
         link.abort()
         raise DialError("the client has gone")
-    for payload in heard:
+    for payload in heard():
         link.send(payload)
     return near

@@ -1,6 +1,7 @@
 """The handshake: each hello resumes a session, signs a player in, or is refused."""
 
 from collections.abc import Callable
+from functools import partial
 
 from holdfast.core.channel import Channel
 from holdfast.core.connection import ConnectionState
@@ -206,6 +207,10 @@ class Resumer:
         return replayed, lost
 
 
+LookElsewhere = Callable[[LiveConnection, Hello, str, Callable[[], None]], None]
+"""Relays the client of this hello to the node that has the session with this id, or calls the function."""
+
+
 class Handshake:
     """Answers each hello: resumes the session, signs the player in, or refuses."""
 
@@ -228,7 +233,11 @@ class Handshake:
         self._lifecycle = lifecycle
         self._waiting: dict[LiveConnection, Hello] = {}
         """Hellos that came too early, for at most `hello_s`."""
+        self._looked_for: set[LiveConnection] = set()
+        """Connections whose session was looked for on other nodes."""
         self._claims_ended: set[str] = set()
+        self.look_elsewhere: LookElsewhere | None = None
+        """In a cluster: the session of a hello that is not here may be on another node."""
 
     def opened(self, connection: LiveConnection) -> None:
         """The client has `hello_s` to send a hello."""
@@ -245,6 +254,10 @@ class Handshake:
         """The first frame: resume if possible, otherwise sign in if the hello has a credential."""
         if connection in self._sign_in or connection in self._waiting:
             raise ProtocolError("a hello was sent already: send one per connection")
+        if connection in self._looked_for:
+            self._looked_for.discard(connection)
+            self._answer(connection, hello)
+            return
         if self._must_wait(connection, is_resume=hello.resume is not None):
             return
         ban = self._access.bans.of("", connection.address)
@@ -253,6 +266,26 @@ class Handshake:
             connection.close(Reason.BANNED, ban_message(ban))
             return
         connection.features = known_features(hello.features)
+        resume = hello.resume
+        if resume is None or self.look_elsewhere is None or self._lifecycle.registry.get(resume.session) is not None:
+            self._answer(connection, hello)
+        else:
+            self._waiting[connection] = hello
+            self.look_elsewhere(connection, hello, resume.session, partial(self._is_here, connection))
+
+    def _is_here(self, connection: LiveConnection) -> None:
+        """The session of a waiting hello is here, or nowhere."""
+        hello = self._waiting.pop(connection, None)
+        if hello is not None and connection.is_open:
+            self._looked_for.add(connection)
+            connection.process(b"", [hello])
+
+    def relayed(self, connection: LiveConnection) -> None:
+        """The session of a waiting hello is on another node, and so is its client from now on."""
+        self._waiting.pop(connection, None)
+        self._limiter.known(connection, is_resumed=True)
+
+    def _answer(self, connection: LiveConnection, hello: Hello) -> None:
         if hello.resume is not None:
             if self._resumer.is_too_early(hello.resume):
                 self._waiting[connection] = hello

@@ -39,7 +39,7 @@ from holdfast.schemas.frames import (
 )
 from holdfast.server.connection.buffers import InputBacklog, Writes
 from holdfast.server.context import Clock, Faults
-from holdfast.transports.port import Transport
+from holdfast.transports.port import Receiver, Transport
 
 FrameHandlers = Mapping[type[Frame], Callable[[Any, Any], None]]
 
@@ -81,6 +81,28 @@ class ConnectionServices:
     allows_request: Callable[["LiveConnection"], bool]
 
 
+class HeardMeanwhile:
+    """Keeps what a client sends while its session moves."""
+
+    def __init__(self) -> None:
+        self.payloads: list[bytes] = []
+
+    def opened(self, transport: Transport) -> None: ...
+
+    def received(self, payload: bytes) -> None:
+        self.payloads.append(payload)
+
+    def received_datagram(self, payload: bytes) -> None: ...
+
+    def kept_busy(self) -> None: ...
+
+    def congested(self) -> None: ...
+
+    def drained(self) -> None: ...
+
+    def lost(self, code: int, reason: str) -> None: ...
+
+
 class LiveConnection(Connection):
     """A connection with its transport, attached to `session` until a newer connection takes over."""
 
@@ -91,6 +113,7 @@ class LiveConnection(Connection):
         "_datagram_bytes_max",
         "_decode",
         "_encode",
+        "_forward",
         "_holds",
         "_is_congested",
         "_latest",
@@ -119,7 +142,7 @@ class LiveConnection(Connection):
         "traces",
     )
 
-    def __init__(self, connection_id: ConnectionId, services: ConnectionServices) -> None:
+    def __init__(self, connection_id: ConnectionId, services: ConnectionServices) -> None:  # noqa: PLR0915 - its state
         limits = services.limits
         self._now = services.clock.now
         super().__init__(connection_id, self._now())
@@ -160,6 +183,8 @@ class LiveConnection(Connection):
         self._ping_sent_at = 0.0
         self._pings = 0
         self._reads_blocks = False
+        self._forward: Receiver | None = None
+        """What hears the client instead, while its session moves or is on another node."""
         self.traces: list[Any] | None = None
         """Traces of messages whose answer is in the next payload (`observability.tracing`)."""
 
@@ -182,6 +207,9 @@ class LiveConnection(Connection):
     def received(self, payload: bytes) -> None:
         """One payload from the client: processed at once, unless the client exceeds its rate and has to wait."""
         if not self._on_frame:
+            if self._forward is not None:
+                self.heard_at = self._now()
+                self._forward.received(payload)
             return
         if self.backlog is not None:
             self._services.received_more(self, payload)
@@ -202,6 +230,8 @@ class LiveConnection(Connection):
         a client is confirmed, and its session resumed, only by reliable messages.
         """
         if self.session is None or not self._on_frame:
+            if self._forward is not None:
+                self._forward.received_datagram(payload)
             return
         self.heard_at = self._now()
         if self.backlog is not None:
@@ -280,6 +310,9 @@ class LiveConnection(Connection):
         if self.backlog and self.end_reason is None:
             self.backlog.end = (code, reason)
             return
+        if self._forward is not None:
+            forward, self._forward = self._forward, None
+            forward.lost(code, reason)
         if self.end_reason is None:
             self.end_reason = reason_of(code)
             self.end_code = code
@@ -290,9 +323,13 @@ class LiveConnection(Connection):
     def congested(self) -> None:
         """The client reads slower than the server writes."""
         self._is_congested = True
+        if self._forward is not None:
+            self._forward.congested()
 
     def drained(self) -> None:
         self._is_congested = False
+        if self._forward is not None:
+            self._forward.drained()
         if self._latest:
             self.wake()
 
@@ -618,6 +655,54 @@ class LiveConnection(Connection):
         if session.seat is not None:
             self._step(ConnectionStep.SEATED)
 
+    def continued(self, session: Session) -> None:
+        """The connection comes from another node, in the middle of its session: there is no welcome."""
+        self.features = session.features
+        self._whole_bytes_max = self._batch_bytes_max
+        self.welcomed(session)
+
+    # While its session moves to another node, and once it is there
+
+    @property
+    def transport(self) -> Transport:
+        """Its link. Nothing is written to it but by this connection, or by what it is forwarded to."""
+        assert self._transport is not None
+        return self._transport
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether something waits here: payloads to be processed, or a commit before which nothing is written."""
+        return bool(self.backlog) or self._holds > 0
+
+    def stand_still(self) -> "HeardMeanwhile":
+        """Write what waits, then process nothing and write nothing; what still arrives is returned later."""
+        self.flush(with_ack=True)
+        heard = self._forward = HeardMeanwhile()
+        self._on_frame = {}
+        self.pause_reading()
+        return heard
+
+    def go_on(self, heard: "HeardMeanwhile") -> None:
+        """The session stays here: process what arrived meanwhile."""
+        if self._forward is not heard:
+            return
+        self._forward = None
+        self._on_frame = self._HANDLERS[self.state]
+        self.resume_reading()
+        for payload in heard.payloads:
+            self.received(payload)
+        self.flush()
+
+    def forward(self, receiver: Receiver) -> None:
+        """The session is on another node: this connection only carries bytes from now on."""
+        self.session = None
+        self._step(ConnectionStep.RELAYED)
+        self._forward = receiver
+        self.tap = None
+        if self._is_congested:
+            receiver.congested()
+        self.resume_reading()
+
     def seated(self) -> None:
         self._step(ConnectionStep.SEATED)
 
@@ -640,8 +725,14 @@ class LiveConnection(Connection):
             self._control.clear()
             self.session = None
         if self._transport is not None:
-            self._control.append(Close(code, reason.value, sentence(message), retry_after_s, problem))
-            self.flush()
+            close = Close(code, reason.value, sentence(message), retry_after_s, problem)
+            if self._forward is not None:
+                self._send(self._transport, self._encode([close]))
+                forward, self._forward = self._forward, None
+                forward.lost(code, reason.value)
+            else:
+                self._control.append(close)
+                self.flush()
             self._transport.close(code, reason.value)
         self._step(ConnectionStep.CLOSED)
         self._services.lost(self)
@@ -672,6 +763,7 @@ class LiveConnection(Connection):
         ConnectionState.CONNECTING: {Hello: _on_hello},
         ConnectionState.CONNECTED: _SIGNED_IN,
         ConnectionState.IN_GAME: _SIGNED_IN,
+        ConnectionState.RELAYED: {},
         ConnectionState.DISCONNECTING: {},
         ConnectionState.DISCONNECTED: {},
     }

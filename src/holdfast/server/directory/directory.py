@@ -138,7 +138,7 @@ class Directory:
             return runner
         if self._stored.is_elsewhere(room_id):
             raise Throttled(f"room {room_id!r} is moving to another server; try again in a moment")
-        raise NotFound(f"there is no room {room_id!r}; it may have ended")
+        raise NotFound(f"there is no room {room_id!r}; it may have ended", room_id=room_id)
 
     def find(self, room_id: str, code: str) -> RoomRunner:
         """The runner of a room, by its id or by its code."""

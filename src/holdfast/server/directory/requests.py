@@ -6,7 +6,7 @@ the same answer. Answers to read-only requests are not kept: they are read again
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from msgspec import Raw
@@ -29,6 +29,11 @@ from holdfast.server.sessions import StoredSessions
 
 class _ThrottledRequest(Request, frozen=True):
     """A request that is answered in order with a refusal, and not carried out."""
+
+
+LookElsewhere = Callable[[Session, NotFound, Callable[[], list[Request]]], Awaitable[None]]
+"""Hands the session over to the node of a room, with its unanswered requests, and raises `Interrupted`; returns if the
+room is here by now; raises the refusal otherwise."""
 
 
 class RequestHandler:
@@ -55,6 +60,8 @@ class RequestHandler:
             for name, kind in REQUESTS.items()
             for codec, decoder in request_decoders(kind, context.limits.nesting_max).items()
         }
+        self.look_elsewhere: LookElsewhere | None = None
+        """In a cluster: the room of a request that is not here may be on another node."""
         self._queues: dict[Session, deque[Request]] = {}
         self._tasks: dict[Session, asyncio.Task[None]] = {}
         self._is_stopped = False
@@ -182,7 +189,13 @@ class RequestHandler:
             arguments = self._decoders[session.codec, request.operation].decode(request.arguments)
         except DECODE_ERRORS as error:
             raise Invalid(f"{request.operation}: {error}") from None
-        return await operation(session, arguments)
+        try:
+            return await operation(session, arguments)
+        except NotFound as missing:
+            if self.look_elsewhere is None or not (missing.room_id or missing.room_code):
+                raise
+            await self.look_elsewhere(session, missing, lambda: list(self._queues[session]))
+            return await operation(session, arguments)
 
 
 def _send(session: Session, reply: Reply) -> None:

@@ -52,11 +52,15 @@ class RoomNames:
                 self._codes[code] = room_id
                 return code
 
+    def coded(self, code: str) -> str | None:
+        """The id of the room with this code, if it is here."""
+        return self._codes.get(spelled(code))
+
     def room_of_code(self, code: str) -> str:
         """The id of the room with this code; case and separators do not matter."""
-        room_id = self._codes.get(spelled(code))
+        room_id = self.coded(code)
         if room_id is None:
-            raise NotFound(f"no room has the code {code!r}; check the code, or the room has ended")
+            raise NotFound(f"no room has the code {code!r}; check the code, or the room has ended", room_code=code)
         return room_id
 
     # Names

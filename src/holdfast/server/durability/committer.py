@@ -22,7 +22,7 @@ from holdfast.observability.metrics import Metrics
 from holdfast.schemas.events import RoomReleased
 from holdfast.server.context import Context
 from holdfast.server.durability.gated_turns import CurrentTurn
-from holdfast.server.durability.room_writer import RoomWriter, SavedSend
+from holdfast.server.durability.room_writer import RoomWriter, SavedSend, settle
 from holdfast.server.durability.session_writers import SessionWriter, SessionWriters, linked
 from holdfast.server.sessions import SessionLifecycle
 from holdfast.stores.port import ABSENT, Broken, Entry, RevisionConflict, Store, Unavailable, Unknown, Write
@@ -100,7 +100,7 @@ class FencedRoom:
 class Committer:
     """Collects what changed, and saves it."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0915 - its state
         self,
         context: Context,
         store: Store,
@@ -136,6 +136,9 @@ class Committer:
         self._pause_s = _PAUSE_MAX_S
         self._next_cut: asyncio.TimerHandle | asyncio.Handle | None = None
         self._in_flight: asyncio.Task[None] | None = None
+        self._writing: frozenset[SessionWriter] = frozenset()
+        """The sessions in the commit that is in flight."""
+        self._settling: list[asyncio.Future[None]] = []
         self._is_refused = False
         self._has_begun = False
         self._is_final = False
@@ -231,6 +234,17 @@ class Committer:
                 with contextlib.suppress(Refused):
                     await self.saved(home)
 
+    async def settled(self, session: Session) -> int:
+        """Wait until nothing of the session is on its way to the store; the revision of its record, or `ABSENT`."""
+        while (writer := self.sessions.of(session)) is not None:
+            if writer not in self.sessions.dirty and writer not in self._writing:
+                return writer.revision
+            waiter = self._loop.create_future()
+            self._settling.append(waiter)
+            self._schedule()
+            await waiter
+        return ABSENT
+
     # A commit
 
     def begin(self) -> None:
@@ -261,6 +275,7 @@ class Committer:
             self._turns = 0
             for heard in self.on_cut:
                 heard([room.room_id for batch in batches for room in batch.rooms])
+            self._writing = frozenset(session for batch in batches for session in batch.sessions)
             self._in_flight = self._loop.create_task(self._commit(batches))
         # Only once the commit is in flight: the turns that have waited belong to the next one.
         paused, self._paused = self._paused, []
@@ -346,6 +361,10 @@ class Committer:
         self._metrics.commit.observe(self._now() - began_at)
         self._metrics.commit_batches.observe(count)
         self._in_flight = None
+        self._writing = frozenset()
+        settling, self._settling = self._settling, []
+        for waiter in settling:
+            settle(waiter, None)
         if self._dirty_rooms or self.sessions.dirty or self._discarded:
             self._schedule()
         self._check_all_saved()

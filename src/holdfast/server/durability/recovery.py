@@ -11,7 +11,7 @@ the reason.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from holdfast.core.grouping import Grouping
@@ -124,6 +124,8 @@ class Recovery:
         """By id; empty when a room is restored with all that belongs to it."""
         self.set_aside: dict[str, str] = {}
         """The keys of records that could not be read, and why."""
+        self.read_again: Callable[[list[str], list[str]], Coroutine[Any, Any, None]] | None = None
+        """Instead of reading again what another server has written, where that one may have it now."""
         self.on_session: list[Callable[[Session], None]] = []
         """A session was restored, with its room; a listener may end it."""
 
@@ -202,7 +204,8 @@ class Recovery:
         if again and not self._is_stopped:
             # Together: somebody may play in one of them and watch another.
             sessions = [session for room in again for session in room.sessions]
-            task = self._clock.loop.create_task(self._read_again([room.id for room in again], sessions))
+            read_again = self.read_again or self._read_again
+            task = self._clock.loop.create_task(read_again([room.id for room in again], sessions))
             self._reading.add(task)
             task.add_done_callback(self._reading.discard)
 
@@ -284,6 +287,15 @@ class Recovery:
         except StoreError:
             # The next request tries again.
             return
+        rooms, sessions = self._expect(rooms, sessions, effects, sends)
+        self._restore_when_asked(rooms, sessions)
+        self._elsewhere.clear()
+        log.warning("this server takes back what another had", rooms=len(rooms), sessions=len(sessions))
+
+    def _expect(
+        self, rooms: dict[str, list[Entry]], sessions: dict[str, Entry], effects: list[Entry], sends: list[Entry]
+    ) -> tuple[dict[str, list[Entry]], dict[str, Entry]]:
+        """What was read of the store is to be restored; returns what of it is not here yet."""
         here = self._committer.room_ids
         rooms = {each: entries for each, entries in rooms.items() if each not in here}
         sessions = {each: entry for each, entry in sessions.items() if self._lifecycle.registry.get(each) is None}
@@ -293,9 +305,20 @@ class Recovery:
         # The effects of our own rooms are being carried out already.
         self._effects = [entry for entry in effects if room_id_of(entry) in rooms]
         self.resume_effects()
-        self._restore_when_asked(rooms, sessions)
-        self._elsewhere.clear()
-        log.warning("this server takes back what another had", rooms=len(rooms), sessions=len(sessions))
+        return rooms, sessions
+
+    async def take(
+        self, rooms: dict[str, list[Entry]], sessions: dict[str, Entry], effects: list[Entry], sends: list[Entry]
+    ) -> None:
+        """Restore what no other server has any more, as it was read of the store; others have turns in between."""
+        rooms, sessions = self._expect(rooms, sessions, effects, sends)
+        for wanted in (*rooms, *sessions):
+            self._elsewhere.pop(wanted, None)
+        for room_id in rooms:
+            self.restore_room(room_id)
+            await asyncio.sleep(0)
+        for session_id in sessions:
+            self.restore_session(session_id)
 
     # When somebody asks
 

@@ -1,8 +1,9 @@
-"""One server per store: the one whose name is in the store, and who answers when it is asked.
+"""One server per store, or one cluster: the one whose name is in the store, and who answers when it is asked.
 
 The name is a record like any other, so two servers cannot write theirs at once. There is no lease to renew: whether the
 holder lives is asked over NATS, which knows at once if nobody listens. A server that is gone for half a second has lost
 the store; a server that only lost its link then finds another name, and its writes are refused by their revisions.
+All nodes of a cluster have one name, and each of them answers to it.
 """
 
 import asyncio
@@ -41,10 +42,13 @@ class HolderRecord(msgspec.Struct, frozen=True):
     since: float
 
     def __str__(self) -> str:
+        if self.life == _CLUSTER:
+            return "a cluster"
         since = datetime.fromtimestamp(self.since, UTC)
         return f"process {self.pid} on {self.machine}, since {since:%Y-%m-%d %H:%M:%S} UTC"
 
 
+_CLUSTER = "cluster"
 _NOBODY = HolderRecord("", 0, "", 0.0)
 
 
@@ -78,6 +82,25 @@ class StoreHolder:
             if await self._write(self._own, found):
                 self._is_holding = True
                 await self._link.listen(self._subjects.holder, self._changed)
+                return
+        raise Unavailable("other servers take the store at the same time")
+
+    async def join(self) -> None:
+        """Use the store with the other nodes of a cluster; `Held` if a server uses it alone."""
+        self._own = HolderRecord(_CLUSTER, 0, "", 0.0)
+        await self._link.listen(self._subjects.of_life(_CLUSTER), self._asked)
+        for _ in range(_ATTEMPTS_MAX):
+            found = await self._reader.last(self._subjects.holder)
+            former = _holder_of(found)
+            if former.life == _CLUSTER:
+                return
+            if former is not _NOBODY and await self._is_alive(former):
+                raise Held(
+                    f"{self._place} is in use by a server that is not in a cluster: {former}. Stop it first, or give"
+                    " the cluster a name of its own, as in nats://127.0.0.1:4222/arena",
+                    str(former),
+                )
+            if await self._write(self._own, found):
                 return
         raise Unavailable("other servers take the store at the same time")
 

@@ -1,4 +1,4 @@
-"""A store on NATS JetStream, for one server: durable when a commit returns, and away from the machine it runs on.
+"""A store on NATS JetStream, for one server or a cluster: durable when a commit returns, and on machines of its own.
 
 All records of a store are in one stream, whose sequence numbers are the revisions.
 """
@@ -66,7 +66,9 @@ class NatsStore:
             await prepare(link, self.address, self._limits, is_server=claim != "shared", make=not self._must_exist)
             reader = NatsReader(link, self._subjects, self._limits)
             holder = StoreHolder(link, reader, self._subjects, self._limits, place=str(self.address))
-            if claim != "shared":
+            if claim == "member":
+                await holder.join()
+            elif claim != "shared":
                 await holder.take(takeover=claim == "takeover")
         except BaseException:
             await link.close()

@@ -1,0 +1,60 @@
+"""What the nodes of a cluster say to each other, besides beats and relayed clients."""
+
+from msgspec import Struct
+
+
+class Question(Struct, frozen=True, array_like=True):
+    """What one node asks another. Fields are only ever added, with defaults: nodes of two versions hear each other."""
+
+    name: str
+    body: bytes
+    """In MessagePack, as that of a reply."""
+
+
+class NodeReply(Struct, frozen=True, array_like=True):
+    """The answer, or why there is none."""
+
+    body: bytes = b""
+    code: str = ""
+    """Of a refusal; "unknown_question" if the other node, of another version, does not know such questions."""
+    message: str = ""
+
+
+class Whereabouts(Struct, frozen=True, array_like=True):
+    """Which of these sessions and rooms do you have?"""
+
+    sessions: list[str] = []
+    rooms: list[str] = []
+    codes: list[str] = []
+    """Codes of rooms."""
+
+
+class Present(Struct, frozen=True, array_like=True):
+    """These are here; a room that was asked for by its code has its id."""
+
+    sessions: list[str] = []
+    rooms: list[str] = []
+    codes: dict[str, str] = {}
+
+
+class SessionHandover(Struct, frozen=True, array_like=True):
+    """A session without a seat goes to another node, with its connection."""
+
+    session: str
+    record: bytes
+    """As it would be saved."""
+    revision: int
+    """Of its record in the store; 0 if it has none."""
+    sent: dict[int, int]
+    """By the number of each channel: what was sent on it so far."""
+    requests: list[tuple[int, str, bytes]]
+    """Requests that are not answered yet: id, operation and arguments, as the client has encoded them."""
+    hops: int = 0
+    """How often it was handed over for the first of these requests."""
+
+
+class Taken(Struct, frozen=True, array_like=True):
+    """What was handed over is here now."""
+
+    key: bytes
+    """What the connection says when it follows."""

@@ -1,0 +1,96 @@
+"""This server among the other nodes: its link to them, its beats, and what it knows of who lives."""
+
+import asyncio
+from collections.abc import Callable
+
+from holdfast.cluster.heart import Heart, beating, say_bye
+from holdfast.cluster.membership import MemberState
+from holdfast.cluster.port import Bus
+from holdfast.cluster.questions import Questions
+from holdfast.cluster.relay import ClientRelay
+from holdfast.cluster.setting import Cluster
+from holdfast.cluster.watch import MemberWatch
+from holdfast.core.limits import Limits
+from holdfast.logs import get_logger
+from holdfast.schemas.beat import Beat
+
+log = get_logger("holdfast.cluster")
+
+
+class ClusterNode:
+    """One node, from `start` to `stop`."""
+
+    def __init__(self, cluster: Cluster, limits: Limits, make_beat: Callable[[int, float], Beat]) -> None:
+        """`make_beat` is called from another thread."""
+        self._limits = limits
+        self._make_beat = make_beat
+        self._cluster = cluster
+        self.life = make_beat(0, 0.0).life
+        """This run of the process, in the words of all nodes."""
+        self.bus: Bus = cluster.make_bus()
+        self.watch = MemberWatch(self.bus, self.life, limits)
+        self.questions = Questions(self.bus, self.watch, self.life, limits)
+        self.relay = ClientRelay(self.bus, self.life, limits)
+        self.watch.on_change.append(self.relay.node_changed)
+        self._heart = Heart(cluster.make_bus, make_beat, limits) if cluster.has_threads else None
+        self._beating: asyncio.Task[None] | None = None
+
+    async def start(self) -> None:
+        """Hear the other nodes, and be heard by them; returns once it knows those that live."""
+        await self.bus.open()
+        try:
+            await self.questions.start()
+            await self.relay.start()
+            await self.watch.start()
+            if self._heart is not None:
+                await self._heart.start()
+            else:
+                self._beating = asyncio.create_task(
+                    beating(self.bus, self._make_beat, self._limits, lambda: 0.0), name="beats"
+                )
+        except BaseException:
+            await self.bus.close()
+            raise
+        # Whoever knows nobody takes everybody for dead.
+        await asyncio.sleep(self._limits.suspect_s)
+
+    async def stop(self) -> None:
+        """Say bye: the rooms of this node are saved, and others may have them."""
+        if self._heart is not None:
+            await self._heart.stop()
+        elif self._beating is not None:
+            self._beating.cancel()
+            await say_bye(self.bus, self.life)
+        await self.watch.stop()
+        await self.relay.stop()
+        await self.bus.close()
+
+    @property
+    def beat(self) -> Beat:
+        """What this node says of itself now."""
+        return self._make_beat(0, 0.0)
+
+    def is_alive(self, life: str) -> bool:
+        """Whether a node lives, as far as is known."""
+        member = self.watch.membership.members.get(life)
+        return life == self.life or (member is not None and member.state is MemberState.ALIVE)
+
+    def may_live(self, life: str) -> bool:
+        """Whether a node is not known to be dead or gone."""
+        member = self.watch.membership.members.get(life)
+        return member is not None and member.state in {MemberState.ALIVE, MemberState.SUSPECT}
+
+    def next_owner(self, room_id: str, kind: str) -> str | None:
+        """Which node should take a room that nobody has; None if none can."""
+        return self.watch.membership.next_owner(room_id, kind, self.beat)
+
+    def next_taker(self, session_id: str) -> str | None:
+        """The same for a session without a room."""
+        return self.watch.membership.next_taker(session_id, self.beat)
+
+    def name_of(self, life: str) -> str:
+        """The name of a node, for people."""
+        if life == self.life:
+            return self.beat.name or life
+        member = self.watch.membership.members.get(life)
+        return (member.beat.name if member is not None else "") or life

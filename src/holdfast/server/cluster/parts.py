@@ -1,0 +1,116 @@
+"""Composes what makes a server a node of a cluster."""
+
+from collections.abc import Callable, Sequence
+
+from holdfast.cluster.setting import Cluster
+from holdfast.core.session import Session
+from holdfast.observability.exposition import holdfast_version
+from holdfast.schemas.beat import Beat
+from holdfast.schemas.frames import Request
+from holdfast.server.cluster.edge import Edge
+from holdfast.server.cluster.finder import Finder
+from holdfast.server.cluster.handovers import Handovers, SavedSessions
+from holdfast.server.cluster.node import ClusterNode
+from holdfast.server.cluster.rooms import RemoteRooms, whereabouts
+from holdfast.server.cluster.takeover import Takeover
+from holdfast.server.connection.connection import ConnectionServices, LiveConnection
+from holdfast.server.connection.connections import Connections
+from holdfast.server.context import Context
+from holdfast.server.directory.directory import Directory
+from holdfast.server.durability.recovery import Recovery
+from holdfast.server.sessions import SessionLifecycle
+from holdfast.stores.port import Store
+from holdfast.transports.port import Accept, Subprotocol, TransportLimits
+
+
+class ClusterParts:
+    """The parts of one node that know of others."""
+
+    def __init__(  # noqa: PLR0913 - what it needs of the server, all by keyword
+        self,
+        cluster: Cluster,
+        context: Context,
+        *,
+        name: str,
+        life: str,
+        store: Store,
+        rooms: Directory,
+        lifecycle: SessionLifecycle,
+        connections: Connections,
+        services: ConnectionServices,
+        recovery: Recovery,
+        saved: SavedSessions,
+        grace_s: float,
+        restored: Callable[[Session], None],
+        known: Callable[[LiveConnection], None],
+        relayed: Callable[[LiveConnection], None],
+        ask: Callable[[Session, Request], None],
+        is_draining: Callable[[], bool],
+    ) -> None:
+        limits = context.limits
+        self.place = cluster.place
+        version = holdfast_version()
+
+        def beat(number: int, loop_age_s: float) -> Beat:
+            return Beat(
+                life=life,
+                number=number,
+                name=name,
+                version=version,
+                kinds=tuple(rooms.types),
+                load=min(1.0, len(rooms) / max(1, limits.rooms_max)),
+                is_draining=is_draining(),
+                loop_age_s=loop_age_s,
+            )
+
+        def has_room(room_id: str) -> bool:
+            return rooms.get(room_id) is not None
+
+        def has_session(session_id: str) -> bool:
+            return lifecycle.registry.get(session_id) is not None
+
+        self._limits = TransportLimits.of(limits)
+        self.node = ClusterNode(cluster, limits, beat)
+        self.finder = Finder(self.node.questions, whereabouts(rooms, has_session))
+        self.takeover = Takeover(
+            self.node, self.finder, store, recovery, limits, has_room=has_room, has_session=has_session
+        )
+        self.handovers = Handovers(
+            context,
+            self.node,
+            lifecycle=lifecycle,
+            connections=connections,
+            services=services,
+            saved=saved,
+            grace_s=grace_s,
+            restored=restored,
+            known=known,
+            ask=ask,
+        )
+        self.edge = Edge(self.node, self.takeover, self._limits, context.faults, relayed=relayed)
+        self.rooms = RemoteRooms(self.node, self.finder, self.takeover, self.handovers, rooms)
+
+    @property
+    def others(self) -> list[str]:
+        """The names of the other nodes that live."""
+        node = self.node
+        return sorted(node.name_of(life) for life in node.watch.membership.members if node.may_live(life))
+
+    async def start(self, accept: Accept, subprotocols: Sequence[Subprotocol]) -> None:
+        """Hear the other nodes, and be heard; take the clients that they relay."""
+        self.node.relay.listen(accept, subprotocols=subprotocols, limits=self._limits, follow=self.handovers.follow)
+        await self.node.start()
+
+    def begin(self) -> None:
+        """Take over what no node has: from now on this one writes."""
+        self.takeover.start()
+
+    def stop_taking(self) -> None:
+        """Take nothing more: this node ends."""
+        self.edge.stop()
+        self.takeover.stop()
+        self.finder.stop()
+
+    async def stop(self) -> None:
+        """Everything here is saved: others may have it."""
+        await self.node.stop()

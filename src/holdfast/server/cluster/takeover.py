@@ -1,0 +1,243 @@
+"""Takes over what no node has any more: the durable rooms of dead nodes, and sessions without a seat.
+
+Which node takes what, all of them calculate alike; that nobody has it, is asked of every node that lives. Both may be
+wrong for a moment, and nothing is lost by it: the first commit of whoever takes a room is refused if somebody else was
+quicker, and nothing leaves a node before that commit. Then this node asks again who has it.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+
+from holdfast.cluster.membership import MemberChange, dead
+from holdfast.core.limits import Limits
+from holdfast.core.records import Unreadable, decode_room, decode_session, room_key, sends_key, session_key
+from holdfast.logs import get_logger
+from holdfast.server.cluster.finder import Finder, Unsure
+from holdfast.server.cluster.node import ClusterNode
+from holdfast.server.durability.recovery import Recovery
+from holdfast.server.durability.saved_room import read_sessions, room_id_of
+from holdfast.stores.port import Entry, Store, StoreError
+
+log = get_logger("holdfast.cluster")
+
+# Rooms are read from the store in so many questions at once.
+_READS_MAX = 16
+
+
+class Takeover:
+    """What this node takes over, and when."""
+
+    def __init__(
+        self,
+        node: ClusterNode,
+        finder: Finder,
+        store: Store,
+        recovery: Recovery,
+        limits: Limits,
+        *,
+        has_room: Callable[[str], bool],
+        has_session: Callable[[str], bool],
+    ) -> None:
+        self._node = node
+        self._finder = finder
+        self._store = store
+        self._recovery = recovery
+        self._limits = limits
+        self._has_room = has_room
+        self._has_session = has_session
+        self._loop = asyncio.get_running_loop()
+        self._reads = asyncio.Semaphore(_READS_MAX)
+        self._taking: dict[str, asyncio.Task[None]] = {}
+        """By the room, or the session that has none."""
+        self._sweeping: asyncio.Task[None] | None = None
+        self._sweep_again = False
+        self._regularly: asyncio.Task[None] | None = None
+        self._is_stopped = False
+        self.rooms_taken = 0
+        node.watch.on_change.append(self._changed)
+        recovery.read_again = self._again
+
+    def start(self) -> None:
+        """Look for what nobody has."""
+        self._regularly = self._loop.create_task(self._sweep_regularly())
+
+    def stop(self) -> None:
+        self._is_stopped = True
+        for task in (self._regularly, self._sweeping, *self._taking.values()):
+            if task is not None:
+                task.cancel()
+
+    # Where something is, and here if nobody has it
+
+    async def room(self, room_id: str) -> str | None:
+        """The life of the node that has a room, or should take it now; None if there is no such room."""
+        if self._has_room(room_id):
+            return self._node.life
+        if (found := await self._finder.find("room", room_id)) is not None:
+            return found.life
+        entry = await self._store.get(room_key(room_id))
+        if entry is None or (kind := _kind_of(entry)) is None:
+            return None
+        owner = self._node.next_owner(room_id, kind)
+        if owner is None:
+            raise Unsure
+        if owner == self._node.life:
+            await self.take(room_id)
+            return owner if self._has_room(room_id) else None
+        return owner
+
+    async def session(self, session_id: str, *, must_take: bool = False) -> str | None:
+        """The same for a session; `must_take` if another node has calculated that it is to be here."""
+        if self._has_session(session_id):
+            return self._node.life
+        if (found := await self._finder.find("session", session_id)) is not None:
+            return found.life
+        entry = await self._store.get(session_key(session_id))
+        if entry is None:
+            return None
+        try:
+            record = decode_session(entry.value)
+        except Unreadable:
+            return None
+        room_id = record.room or record.spectating
+        owner = await self._owner_of(room_id) if room_id else self._node.next_taker(session_id)
+        if owner == self._node.life or must_take or owner is None:
+            await self.take(room_id, session_id)
+            return self._node.life if self._has_session(session_id) else None
+        return owner
+
+    async def _owner_of(self, room_id: str) -> str | None:
+        if self._has_room(room_id):
+            return self._node.life
+        if (found := await self._finder.find("room", room_id)) is not None:
+            return found.life
+        entry = await self._store.get(room_key(room_id))
+        kind = _kind_of(entry) if entry is not None else None
+        return self._node.next_owner(room_id, kind) if kind is not None else None
+
+    async def take(self, room_id: str, session_id: str = "") -> None:
+        """Restore a room, or a session without one, of which nobody says that they have it."""
+        key = room_id or session_id
+        task = self._taking.get(key)
+        if task is None:
+            task = self._taking[key] = self._loop.create_task(self._take([room_id] if room_id else [], [session_id]))
+            task.add_done_callback(lambda _: self._taking.pop(key, None))
+        await asyncio.shield(task)
+
+    async def _take(self, room_ids: Iterable[str], session_ids: Iterable[str]) -> None:
+        rooms = dict(zip(room_ids, await asyncio.gather(*map(self._read_room, room_ids)), strict=True))
+        rooms = {room_id: entries for room_id, entries in rooms.items() if entries}
+        wanted = dict.fromkeys(each for entries in rooms.values() for each in read_sessions(entries))
+        wanted |= dict.fromkeys(each for each in session_ids if each)
+        found = await asyncio.gather(*(self._store.get(session_key(each)) for each in wanted))
+        sessions = {each: entry for each, entry in zip(wanted, found, strict=True) if entry is not None}
+        sends = [send for each in sessions for send in await self._store.list(sends_key(each))]
+        effects = [effect for room_id in rooms for effect in await self._store.list(f"effect/{room_id}")]
+        await self._restore(rooms, sessions, effects, sends)
+
+    async def _read_room(self, room_id: str) -> list[Entry]:
+        async with self._reads:
+            return await self._store.list(room_key(room_id))
+
+    async def _restore(
+        self, rooms: dict[str, list[Entry]], sessions: dict[str, Entry], effects: list[Entry], sends: list[Entry]
+    ) -> None:
+        if not self._is_stopped:
+            await self._recovery.take(rooms, sessions, effects, sends)
+            self.rooms_taken += len(rooms)
+
+    # When a node is gone
+
+    def _changed(self, change: MemberChange) -> None:
+        if dead([change]):
+            self.sweep()
+
+    def sweep(self) -> None:
+        """Look for what nobody has, now."""
+        self._sweep_again = True
+        if (self._sweeping is None or self._sweeping.done()) and not self._is_stopped:
+            self._sweeping = self._loop.create_task(self._sweep())
+
+    async def _sweep_regularly(self) -> None:
+        while True:
+            self.sweep()
+            await asyncio.sleep(self._limits.sweep_s)
+
+    async def _sweep(self) -> None:
+        while self._sweep_again:
+            self._sweep_again = False
+            try:
+                await self._take_orphans()
+            except (StoreError, Unsure) as error:
+                # A node that is not heard may have them; if it is dead, that is known soon.
+                log.debug("not all rooms could be looked for", why=repr(error))
+                await asyncio.sleep(self._limits.suspect_s)
+                self._sweep_again = True
+
+    async def _take_orphans(self) -> None:
+        rooms: dict[str, list[Entry]] = {}
+        for entry in await self._store.list("room"):
+            rooms.setdefault(room_id_of(entry), []).append(entry)
+        sessions = {entry.key.partition("/")[2]: entry for entry in await self._store.list("session")}
+        node = self._node
+        # What this node should have, and has not.
+        mine = {
+            room_id: entries
+            for room_id, entries in rooms.items()
+            if not self._has_room(room_id)
+            and (kind := _kind_of(entries[0])) is not None
+            and node.next_owner(room_id, kind) == node.life
+        }
+        roomless = {
+            session_id: entry
+            for session_id, entry in sessions.items()
+            if not self._has_session(session_id) and _is_roomless(entry) and node.next_taker(session_id) == node.life
+        }
+        if not (mine or roomless):
+            return
+        places = await asyncio.gather(
+            *(self._finder.find("room", each) for each in mine),
+            *(self._finder.find("session", each) for each in roomless),
+        )
+        free = {each for each, place in zip((*mine, *roomless), places, strict=True) if place is None}
+        mine = {room_id: entries for room_id, entries in mine.items() if room_id in free}
+        theirs = {each for entries in mine.values() for each in read_sessions(entries)}
+        taken = {
+            each: entry for each, entry in sessions.items() if each in theirs or (each in roomless and each in free)
+        }
+        if not (mine or taken):
+            return
+        effects = [entry for entry in await self._store.list("effect") if room_id_of(entry) in mine]
+        sends = [entry for entry in await self._store.list("send") if entry.key.split("/")[1] in taken]
+        log.info("this node takes over what no node has", rooms=len(mine), sessions=len(taken))
+        await self._restore(mine, taken, effects, sends)
+
+    # When another node was quicker
+
+    async def _again(self, room_ids: list[str], session_ids: list[str]) -> None:
+        """These rooms were taken here, and their claim was refused: another node has them, or had its last word."""
+        for room_id in room_ids:
+            while not self._is_stopped:
+                await asyncio.sleep(self._limits.store_retry_s)
+                with suppress(StoreError, Unsure):
+                    await self.room(room_id)
+                    break
+        for session_id in session_ids:
+            with suppress(StoreError, Unsure):
+                await self.session(session_id)
+
+
+def _kind_of(entry: Entry) -> str | None:
+    try:
+        return decode_room(entry.value).kind
+    except Unreadable:
+        return None
+
+
+def _is_roomless(entry: Entry) -> bool:
+    try:
+        record = decode_session(entry.value)
+    except Unreadable:
+        return False
+    return not (record.room or record.spectating)
