@@ -440,6 +440,9 @@ class ClusterLimits:
     handover_s: float = _limit(
         10.0, "how long a session that came from another node waits for its connection", "its grace begins"
     )
+    move_rest_s: float = _limit(
+        0.3, "how long a room that moves waits until what its clients have sent is carried out", "these have to resume"
+    )
     # Clients whose session is on another node than their connection.
     relay_unread_bytes_max: int = _limit(
         256 * KIB, "payloads of one client on their way to another node, or not read there", "they wait on this one"

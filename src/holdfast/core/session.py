@@ -621,6 +621,9 @@ class RoomHandle(Protocol):
     def returned(self, seat: "Seat", is_resynced: bool) -> None:
         """The session has a connection again; with True, its stream begins anew."""
 
+    def continued(self, seat: "Seat") -> None:
+        """The room has come from another node, and the session's connection has followed."""
+
     def leave(self, seat: "Seat") -> None:
         """Free the seat once the messages before are applied."""
 

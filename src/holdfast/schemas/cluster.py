@@ -58,3 +58,34 @@ class Taken(Struct, frozen=True, array_like=True):
 
     key: bytes
     """What the connection says when it follows."""
+
+
+class RoomMove(Struct, frozen=True, array_like=True):
+    """Hand this room over to the node with this life."""
+
+    room: str
+    to: str
+
+
+class SessionMove(Struct, frozen=True, array_like=True):
+    """A session that goes with its room, connected as it is."""
+
+    session: str
+    sent: dict[int, int]
+    """By the number of each channel: what was sent on it so far."""
+
+
+class MoveRooms(Struct, frozen=True, array_like=True):
+    """Take these rooms: they stand still, and are in the store with their sessions."""
+
+    id: str
+    """The same if it is asked again."""
+    rooms: list[str]
+    sessions: list[SessionMove]
+
+
+class RoomsMoved(Struct, frozen=True, array_like=True):
+    """The rooms are here now."""
+
+    keys: dict[str, bytes]
+    """By session: what its connection says when it follows."""

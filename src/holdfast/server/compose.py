@@ -53,9 +53,10 @@ from holdfast.server.durability.room_writer import WriterContext
 from holdfast.server.health import Drain, HealthMonitor
 from holdfast.server.placement import OwnFleet, PlacementOperations, Placements
 from holdfast.server.room_factory import RoomFactory
+from holdfast.server.rooms.listeners import RoomListeners
 from holdfast.server.rooms.outbox import Carry, Outbox
 from holdfast.server.rooms.recordings import Recordings
-from holdfast.server.rooms.runner import RoomListeners, RoomRunner
+from holdfast.server.rooms.runner import RoomRunner
 from holdfast.server.rooms.saves import PlayerSaves
 from holdfast.server.rooms.services import Brains, ReservedSeats, RoomServices
 from holdfast.server.session_messages import SessionMessages
@@ -393,7 +394,7 @@ class ServerParts:
             limiter=self.connection_limiter,
             names=self.display_names,
             sessions_max=self._sessions_max,
-            is_draining=lambda: self.drain.is_on,
+            is_draining=lambda: self.drain.is_leaving,
         )
         resumer = Resumer(
             self.context,
@@ -467,7 +468,6 @@ class ServerParts:
             self.context,
             name=self.name,
             life=self.incarnation,
-            store=committer.store,
             rooms=self.rooms,
             lifecycle=self.lifecycle,
             connections=self.connections,
@@ -483,7 +483,9 @@ class ServerParts:
             known=lambda connection: self.connection_limiter.known(connection, is_resumed=True),
             relayed=self.handshake.relayed,
             ask=self.requests.receive,
-            is_draining=lambda: self.drain.is_on,
+            is_asking=self.requests.is_asking,
+            committer=committer,
+            is_draining=lambda: self.drain.is_leaving,
         )
         self.handshake.look_elsewhere = parts.edge.look
         self.requests.look_elsewhere = parts.rooms.look

@@ -176,6 +176,8 @@ class Drain:
         self._waiting: set[str] = set()
         self._emptied = asyncio.Event()
         self.is_on = False
+        self.is_leaving = False
+        """Whether this node of a cluster accepts nobody new, and hands over what can go on elsewhere."""
 
     @property
     def waits_for(self) -> list[RoomRunner]:
@@ -189,13 +191,18 @@ class Drain:
             async with asyncio.timeout(within_s):
                 await self._emptied.wait()
 
+    def leave(self) -> None:
+        """Accept nobody new: this node of a cluster is about to go."""
+        self.is_leaving = True
+        self._health.is_ready = False
+        self._rooms.is_stopping = True
+
     def begin(self, within_s: float) -> None:
         """Accept nobody new, and notify connected players and rooms."""
         if self.is_on:
             return
+        self.leave()
         self.is_on = True
-        self._health.is_ready = False
-        self._rooms.is_stopping = True
         self._bus.observe(self._happened)
         self._bus.publish(NodeDraining(node=self._name, deadline_s=within_s))
         for session in self._sessions:

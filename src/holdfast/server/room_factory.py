@@ -7,9 +7,10 @@ from holdfast.core.room import Room
 from holdfast.server.durability.committer import Committer
 from holdfast.server.durability.persistence import StorePersistence
 from holdfast.server.durability.room_writer import WriterContext
+from holdfast.server.rooms.listeners import RoomListeners
 from holdfast.server.rooms.persistence import Persistence
 from holdfast.server.rooms.recorder import is_recorded
-from holdfast.server.rooms.runner import RoomListeners, RoomRunner
+from holdfast.server.rooms.runner import RoomRunner
 from holdfast.server.rooms.services import RoomServices
 from holdfast.server.rooms.splitmix64 import SplitMix64
 
@@ -17,7 +18,7 @@ from holdfast.server.rooms.splitmix64 import SplitMix64
 class RoomFactory:
     """Creates the runner of each room, with the persistence that its durability requires."""
 
-    listeners: RoomListeners
+    listeners: RoomListeners[RoomRunner]
     """Set where the server is composed, before there are rooms."""
 
     def __init__(self, services: RoomServices, committer: Committer | None, writers: WriterContext) -> None:

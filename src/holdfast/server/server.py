@@ -335,7 +335,15 @@ class Server:
         Returns as soon as no occupied room would end with this server, at the latest after `within_s` seconds, by
         default `Limits.drain_s`. Call `stop` next.
         """
-        await self._do(self.parts.drain.run(self.limits.drain_s if within_s is None else within_s))
+        await self._do(self._drain(self.limits.drain_s if within_s is None else within_s))
+
+    async def _drain(self, within_s: float) -> None:
+        parts = self.parts
+        if parts.cluster is not None:
+            # Before anybody is told: what goes on elsewhere does not end, and its players notice nothing.
+            parts.drain.leave()
+            await parts.cluster.migration.empty()
+        await parts.drain.run(within_s)
 
     async def stop(self) -> None:
         """Close the ports, end the rooms, and ask every client to return later."""

@@ -13,6 +13,7 @@ from holdfast import Message, Player, PlayerData, Room, on
 from holdfast.client.session import ClientSession
 from holdfast.core.limits import Limits
 from holdfast.server.cluster.edge import Edge
+from holdfast.server.cluster.migration import Migration
 from holdfast.testing import run
 from holdfast.testing.bus import BusNetwork
 from holdfast.testing.network import Network
@@ -124,6 +125,12 @@ class Nodes:
         cluster = self.servers[name].parts.cluster
         assert cluster is not None
         return cluster.edge
+
+    def migration(self, name: str) -> Migration:
+        """What moves the rooms of a node."""
+        cluster = self.servers[name].parts.cluster
+        assert cluster is not None
+        return cluster.migration
 
     def where_session(self, session_id: str) -> list[str]:
         return [

@@ -9,7 +9,7 @@ alone gives its seats. If the link cannot follow, it is closed, and the client r
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -25,7 +25,7 @@ from holdfast.logs import get_logger
 from holdfast.schemas.cluster import SessionHandover, Taken
 from holdfast.schemas.frames import Request
 from holdfast.server.cluster.node import ClusterNode
-from holdfast.server.connection.connection import ConnectionServices, LiveConnection
+from holdfast.server.connection.connection import ConnectionServices, HeardMeanwhile, LiveConnection
 from holdfast.server.connection.connections import Connections
 from holdfast.server.context import Context
 from holdfast.server.sessions import SessionLifecycle
@@ -56,8 +56,9 @@ class _WaitingSession:
     """A session that is here before its connection."""
 
     session: Session
-    handover: SessionHandover
+    requests: Sequence[tuple[int, str, bytes]]
     timer: asyncio.TimerHandle
+    handover: SessionHandover | None = None
 
 
 class Handovers:
@@ -75,10 +76,12 @@ class Handovers:
         grace_s: float,
         restored: Callable[[Session], None],
         known: Callable[[LiveConnection], None],
+        continued: Callable[[Session], None],
         ask: Callable[[Session, Request], None],
     ) -> None:
         """`restored` ends a session that a ban or a sign-out has ended; `known` tells the limiter of unauthenticated
-        connections; `ask` carries out a request of the client.
+        connections; `continued` the rooms of a session whose connection has followed; `ask` carries out a request of
+        the client.
         """
         self._clock = context.clock
         self._limits = context.limits
@@ -91,6 +94,7 @@ class Handovers:
         self._grace_s = grace_s
         self._restored = restored
         self._known = known
+        self._continued = continued
         self._ask = ask
         self._waiting: dict[bytes, _WaitingSession] = {}
         self._hops: dict[Session, int] = {}
@@ -125,20 +129,26 @@ class Handovers:
         self._saved.let_go(session)
         self._hops.pop(session, None)
         self._lifecycle.give_away(session)
+        await self.follow_with(connection, heard, life, taken.key)
+
+    async def follow_with(self, connection: LiveConnection, heard: HeardMeanwhile, life: str, key: bytes) -> None:
+        """Let the connection of a session that was given away follow it; if it cannot, the client resumes."""
         self.given += 1
         if not connection.is_open:
             return
         try:
+            if not key:
+                raise DialError("its session is not expected there")
             receiver = await splice(
                 connection.transport,
                 self._node.relay,
                 life,
                 heard=lambda: heard.payloads,
                 limits=TransportLimits.of(self._limits),
-                follows=taken.key,
+                follows=key,
             )
         except DialError as error:
-            log.info("a connection could not follow its session; it will resume", session=session.id, error=str(error))
+            log.info("a connection could not follow its session; it will resume", error=str(error))
             connection.close(Reason.MOVED, "this session is on another node now; resume")
         else:
             connection.forward(receiver)
@@ -202,14 +212,22 @@ class Handovers:
         self._restored(session)
         if session.state is SessionState.ENDED:
             raise NotAllowed("this session has ended")
-        for channel in session.channels():
-            channel.continued(handover.sent.get(channel.number, channel.acked))
         self._hops[session] = handover.hops
+        key = self.expect(session, handover.sent, handover.requests)
+        self._waiting[key].handover = handover
+        return Taken(key)
+
+    def expect(
+        self, session: Session, sent: Mapping[int, int], requests: Sequence[tuple[int, str, bytes]] = ()
+    ) -> bytes:
+        """The connection of this session comes soon; the key that it shows. So much was sent on it."""
+        for channel in session.channels():
+            channel.continued(sent.get(channel.number, channel.acked))
         key = self._random.randbytes(_KEY_BYTES)
         timer = self._clock.loop.call_later(self._limits.handover_s, self._waiting.pop, key, None)
-        self._waiting[key] = _WaitingSession(session, handover, timer)
+        self._waiting[key] = _WaitingSession(session, requests, timer)
         self.taken += 1
-        return Taken(key)
+        return key
 
     def follow(self, key: bytes) -> Accept | None:
         """The connection of a session that has come: it goes on where it stood."""
@@ -228,7 +246,8 @@ class Handovers:
         self._lifecycle.registry.attach(session, connection, self._clock.now())
         connection.continued(session)
         self._known(connection)
-        for number, operation, arguments in waiting.handover.requests:
+        self._continued(session)
+        for number, operation, arguments in waiting.requests:
             self._ask(session, Request(number, operation, Raw(arguments)))
 
 

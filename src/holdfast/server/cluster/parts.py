@@ -10,6 +10,7 @@ from holdfast.schemas.frames import Request
 from holdfast.server.cluster.edge import Edge
 from holdfast.server.cluster.finder import Finder
 from holdfast.server.cluster.handovers import Handovers, SavedSessions
+from holdfast.server.cluster.migration import Migration
 from holdfast.server.cluster.node import ClusterNode
 from holdfast.server.cluster.rooms import RemoteRooms, whereabouts
 from holdfast.server.cluster.takeover import Takeover
@@ -17,9 +18,9 @@ from holdfast.server.connection.connection import ConnectionServices, LiveConnec
 from holdfast.server.connection.connections import Connections
 from holdfast.server.context import Context
 from holdfast.server.directory.directory import Directory
+from holdfast.server.durability.committer import Committer
 from holdfast.server.durability.recovery import Recovery
 from holdfast.server.sessions import SessionLifecycle
-from holdfast.stores.port import Store
 from holdfast.transports.port import Accept, Subprotocol, TransportLimits
 
 
@@ -33,7 +34,6 @@ class ClusterParts:
         *,
         name: str,
         life: str,
-        store: Store,
         rooms: Directory,
         lifecycle: SessionLifecycle,
         connections: Connections,
@@ -45,6 +45,8 @@ class ClusterParts:
         known: Callable[[LiveConnection], None],
         relayed: Callable[[LiveConnection], None],
         ask: Callable[[Session, Request], None],
+        is_asking: Callable[[Session], bool],
+        committer: Committer,
         is_draining: Callable[[], bool],
     ) -> None:
         limits = context.limits
@@ -73,7 +75,7 @@ class ClusterParts:
         self.node = ClusterNode(cluster, limits, beat)
         self.finder = Finder(self.node.questions, whereabouts(rooms, has_session))
         self.takeover = Takeover(
-            self.node, self.finder, store, recovery, limits, has_room=has_room, has_session=has_session
+            self.node, self.finder, committer.store, recovery, limits, has_room=has_room, has_session=has_session
         )
         self.handovers = Handovers(
             context,
@@ -85,7 +87,19 @@ class ClusterParts:
             grace_s=grace_s,
             restored=restored,
             known=known,
+            continued=rooms.session_continued,
             ask=ask,
+        )
+        self.migration = Migration(
+            context,
+            self.node,
+            rooms=rooms,
+            lifecycle=lifecycle,
+            committer=committer,
+            takeover=self.takeover,
+            handovers=self.handovers,
+            is_asking=is_asking,
+            is_full=rooms.why_not_taken,
         )
         self.edge = Edge(self.node, self.takeover, self._limits, context.faults, relayed=relayed)
         self.rooms = RemoteRooms(self.node, self.finder, self.takeover, self.handovers, rooms)

@@ -6,7 +6,7 @@ quicker, and nothing leaves a node before that commit. Then this node asks again
 """
 
 import asyncio
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
 from holdfast.cluster.membership import MemberChange, dead
@@ -125,7 +125,14 @@ class Takeover:
             task.add_done_callback(lambda _: self._taking.pop(key, None))
         await asyncio.shield(task)
 
-    async def _take(self, room_ids: Iterable[str], session_ids: Iterable[str]) -> None:
+    async def take_moved(self, room_ids: Sequence[str]) -> None:
+        """Restore rooms that stand still on the node that hands them over, exactly as they are there."""
+        if (task := self._taking.get(room_ids[0])) is None:
+            task = self._taking[room_ids[0]] = self._loop.create_task(self._take(room_ids, (), is_exact=True))
+            task.add_done_callback(lambda _: self._taking.pop(room_ids[0], None))
+        await asyncio.shield(task)
+
+    async def _take(self, room_ids: Iterable[str], session_ids: Iterable[str], *, is_exact: bool = False) -> None:
         rooms = dict(zip(room_ids, await asyncio.gather(*map(self._read_room, room_ids)), strict=True))
         rooms = {room_id: entries for room_id, entries in rooms.items() if entries}
         wanted = dict.fromkeys(each for entries in rooms.values() for each in read_sessions(entries))
@@ -134,17 +141,23 @@ class Takeover:
         sessions = {each: entry for each, entry in zip(wanted, found, strict=True) if entry is not None}
         sends = [send for each in sessions for send in await self._store.list(sends_key(each))]
         effects = [effect for room_id in rooms for effect in await self._store.list(f"effect/{room_id}")]
-        await self._restore(rooms, sessions, effects, sends)
+        await self._restore(rooms, sessions, effects, sends, is_exact=is_exact)
 
     async def _read_room(self, room_id: str) -> list[Entry]:
         async with self._reads:
             return await self._store.list(room_key(room_id))
 
     async def _restore(
-        self, rooms: dict[str, list[Entry]], sessions: dict[str, Entry], effects: list[Entry], sends: list[Entry]
+        self,
+        rooms: dict[str, list[Entry]],
+        sessions: dict[str, Entry],
+        effects: list[Entry],
+        sends: list[Entry],
+        *,
+        is_exact: bool = False,
     ) -> None:
         if not self._is_stopped:
-            await self._recovery.take(rooms, sessions, effects, sends)
+            await self._recovery.take(rooms, sessions, effects, sends, is_exact=is_exact)
             self.rooms_taken += len(rooms)
 
     # When a node is gone

@@ -682,6 +682,13 @@ class LiveConnection(Connection):
         self.pause_reading()
         return heard
 
+    def write_rest(self) -> None:
+        """Write what was still said here, while it stands still."""
+        if self._forward is not None and self.session is not None:
+            self._on_frame = self._HANDLERS[self.state]
+            self.flush(with_ack=True)
+            self._on_frame = {}
+
     def go_on(self, heard: "HeardMeanwhile") -> None:
         """The session stays here: process what arrived meanwhile."""
         if self._forward is not heard:

@@ -276,6 +276,18 @@ class Directory:
         self._check_node(room_type)
         return room_type
 
+    def why_not_taken(self, kind: str, count: int) -> str:
+        """Why this node cannot take so many rooms of a kind from another one; "" if it can."""
+        if kind not in self.types:
+            return f"this node does not serve the kind {kind!r}"
+        if len(self._runners) + len(self._beginning) + count > self._limits.rooms_max:
+            return "this node is full: it cannot take another room"
+        try:
+            self._check_node(self.types[kind])
+        except Throttled as refusal:
+            return str(refusal)
+        return ""
+
     def _check_node(self, room_type: type[Room[Any]]) -> None:
         """Refuse a new room that this node cannot take."""
         if self.is_stopping:
@@ -460,6 +472,12 @@ class Directory:
                 # The first of the two rooms ended the session, or its connection, when it heard of it: the state comes
                 # with the next resume.
                 channel.give_up()
+
+    def session_continued(self, session: Session) -> None:
+        """A session has come from another node with its room and its connection: its player was never away."""
+        for seat in (session.seat, session.place):
+            if seat is not None and seat.state is SeatState.HELD:
+                seat.room.continued(seat)
 
     def session_ended(self, session: Session, reason: Reason, message: str) -> None:
         for seat in (session.seat, session.place):

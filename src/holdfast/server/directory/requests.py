@@ -110,6 +110,10 @@ class RequestHandler:
         session.requests_announced = max(session.requests_announced, known)
         return known
 
+    def is_asking(self, session: Session) -> bool:
+        """Whether a request of the session is being carried out, or waits."""
+        return session in self._tasks
+
     def dropped(self, session: Session) -> None:
         """Discard requests that were not started: the client repeats them when it returns."""
         queue = self._queues.get(session)

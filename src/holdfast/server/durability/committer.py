@@ -340,7 +340,7 @@ class Committer:
         room.is_dirty = False
         self._paused.append(room)
         try:
-            batch.add_room(room, room.cut(is_final=self._is_final))
+            batch.add_room(room, room.cut(is_final=self._is_final or room.is_leaving))
         except Exception as error:  # noqa: BLE001 - the game's state, which cannot be saved as it is
             room.cannot_be_saved(error)
 
@@ -513,7 +513,8 @@ class Committer:
             log.warning("the store saves again: durable rooms go on")
             self.sessions.proceed()
             for room in list(self._rooms):
-                room.turns.thaw()
+                if not room.is_leaving:
+                    room.turns.thaw()
 
     def broken(self, error: Broken) -> None:
         """What was saved may be lost: this process must not continue."""

@@ -308,21 +308,30 @@ class Recovery:
         return rooms, sessions
 
     async def take(
-        self, rooms: dict[str, list[Entry]], sessions: dict[str, Entry], effects: list[Entry], sends: list[Entry]
+        self,
+        rooms: dict[str, list[Entry]],
+        sessions: dict[str, Entry],
+        effects: list[Entry],
+        sends: list[Entry],
+        *,
+        is_exact: bool = False,
     ) -> None:
-        """Restore what no other server has any more, as it was read of the store; others have turns in between."""
+        """Restore what no other server has any more, as it was read of the store; others have turns in between.
+
+        `is_exact` if nothing has happened since, and the connections go on.
+        """
         rooms, sessions = self._expect(rooms, sessions, effects, sends)
         for wanted in (*rooms, *sessions):
             self._elsewhere.pop(wanted, None)
         for room_id in rooms:
-            self.restore_room(room_id)
+            self.restore_room(room_id, is_exact=is_exact)
             await asyncio.sleep(0)
         for session_id in sessions:
             self.restore_session(session_id)
 
     # When somebody asks
 
-    def restore_room(self, room_id: str) -> None:
+    def restore_room(self, room_id: str, *, is_exact: bool = False) -> None:
         """Restore a room with its sessions and their other rooms, if the store has it and it is not restored yet."""
         rooms: list[tuple[StorePersistence, SavedRoom]] = []
         wanted = [room_id]
@@ -341,7 +350,8 @@ class Recovery:
         sessions, self._restored = self._restored, {}
         for session, _, ages_s in sessions.values():
             # Saved with the first commit: sequence numbers from then on may mean something else to its client.
-            session.forked(max(ages_s, default=None))
+            if not is_exact:
+                session.forked(max(ages_s, default=None))
         # Before the games have a turn: also those whom `on_recover` sends away.
         members = dict.fromkeys(session for made, _ in rooms for session in _members_of(made.runner.context))
         for made, saved in rooms:

@@ -89,7 +89,7 @@ class RoomWriter:
 
     _sends: _Sends | None = None
 
-    def __init__(self, context: WriterContext, runner: RoomRunner) -> None:
+    def __init__(self, context: WriterContext, runner: RoomRunner) -> None:  # noqa: PLR0915 - its state
         self._context = context
         self._clock = context.clock
         self.runner = runner
@@ -104,6 +104,8 @@ class RoomWriter:
         """Whether it is to be saved with the next commit."""
         self.is_claimed = True
         """Whether this server has written the store's record: not yet for a room that was just restored."""
+        self.is_leaving = False
+        """It stands still, and goes to another node with its next record."""
         self._is_ended = False
         self.is_gone = False
         """Its record is deleted."""
@@ -200,7 +202,7 @@ class RoomWriter:
         self.turns.freeze()
 
     def unpause(self) -> None:
-        if self._is_paused:
+        if self._is_paused and not self.is_leaving:
             self._is_paused = False
             self.turns.thaw()
 

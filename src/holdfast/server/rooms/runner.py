@@ -5,7 +5,6 @@ counted, and affect nothing but their turn.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from random import Random
 from typing import Any
@@ -23,7 +22,6 @@ from holdfast.core.room_context import RoomCommands, RoomContext
 from holdfast.core.room_listing import RoomStatus, RoomStep, check_request
 from holdfast.core.session import (
     Player,
-    PlayerId,
     Seat,
     SeatState,
     SeatStep,
@@ -34,7 +32,7 @@ from holdfast.core.session import (
 )
 from holdfast.schemas.events import RoomEnding, RoomStarted
 from holdfast.schemas.frames import sentence
-from holdfast.schemas.player import SeatRecord, WaitInfo
+from holdfast.schemas.player import SeatRecord
 from holdfast.schemas.requests import Update
 from holdfast.schemas.room import PasswordHash
 from holdfast.server.agent_sessions import Inbox
@@ -44,6 +42,7 @@ from holdfast.server.rooms.approval import Interrupted, approve
 from holdfast.server.rooms.delivery import Delivery, Resyncs
 from holdfast.server.rooms.effects import RoomEffects
 from holdfast.server.rooms.entry import RoomEntry
+from holdfast.server.rooms.listeners import RoomListeners
 from holdfast.server.rooms.outlet import ChannelOutlet, PendingOutlet, SilentOutlet, open_channel
 from holdfast.server.rooms.persistence import Persistence
 from holdfast.server.rooms.recorder import kept_arguments, new_recorder
@@ -61,26 +60,6 @@ from holdfast.server.rooms.turns import RoomGone, nothing
 OutletOf = Callable[[Session], Outlet]
 
 
-@dataclass(frozen=True, slots=True)
-class RoomListeners:
-    """Called when rooms change, by all that index and observe them."""
-
-    listed: Callable[["RoomRunner"], None]
-    """What the directory shows of a room has changed."""
-    seat_changed: Callable[["RoomRunner", str, SeatState], None]
-    """The seat of a player, by id, is in another state."""
-    seat_given_back: Callable[[str], None]
-    """A newcomer was not admitted to a room (its id)."""
-    gone: Callable[["RoomRunner"], None]
-    """A room has ended, or is not this server's any more."""
-    check_name: Callable[[Room[Any], str | None], None]
-    """Refuses a new name that another room has."""
-    updated: Callable[[Room[Any], Update], None]
-    """A room's entry was changed as this request says."""
-    seat_offered: Callable[[PlayerId, WaitInfo], None]
-    """A seat is kept for a player who waits for one."""
-
-
 class RoomRunner:
     """Runs one room. `persistence` is what differs in a durable one."""
 
@@ -92,7 +71,7 @@ class RoomRunner:
         random: Random,
         persistence: Persistence,
         services: RoomServices,
-        listeners: RoomListeners,
+        listeners: "RoomListeners[RoomRunner]",
     ) -> None:
         self.id, self.kind = room_id, room_type.kind
         self.persistence = persistence
@@ -324,7 +303,8 @@ class RoomRunner:
         if isinstance(error, Refused):
             return error
         if isinstance(error, RoomGone):
-            return NotFound("the room has ended")
+            # In a cluster it may have moved to another node.
+            return NotFound("the room has ended", room_id=self.room.id)
         self.failed(error, name, next((each.player_id for each in args if isinstance(each, Seat)), ""))
         return Failed(f"{name} failed")
 
@@ -659,6 +639,14 @@ class RoomRunner:
         if is_resynced:
             self.resyncs.begin(seat)
         self.turns.take(self.room.on_rejoin, (seat.player,), self._seat_hook_ended, (seat, "on_rejoin"))
+        self.has_read(seat)
+
+    def continued(self, seat: Seat) -> None:
+        """The room has moved here with the player's connection: they were never away."""
+        seat.happened(SeatStep.RETURNED)
+        self.seat_changed(seat.player_id, seat.state)
+        if self.sharing is not None:
+            self.sharing.show_again(seat)
         self.has_read(seat)
 
     def has_read(self, seat: Seat) -> None:

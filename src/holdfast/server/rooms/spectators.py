@@ -187,6 +187,11 @@ class Spectators:
             self._resyncs.begin(place)
         self._has_read(place)
 
+    def continued(self, place: Seat) -> None:
+        """The room has moved here with the spectator's connection."""
+        place.happened(SeatStep.RETURNED)
+        self._has_read(place)
+
     # Going
 
     def leave(self, place: Seat) -> None:
