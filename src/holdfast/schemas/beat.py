@@ -25,6 +25,17 @@ class Beat(Struct, frozen=True, kw_only=True):
     """How long ago its event loop last had a turn: a handler that blocks the loop does not stop the beats."""
     rows: int = 0
     """The number of the last change of its rooms that it has told."""
+    region: str = ""
+    started_at: float = 0.0
+    """In seconds since 1970, on its own clock."""
+    rooms: int = 0
+    rooms_max: int = 0
+    sessions: int = 0
+    """Connected, or held."""
+    connections: int = 0
+    """To clients, also those that it relays."""
+    reasons: tuple[str, ...] = ()
+    """Why it is not healthy, or not ready."""
 
 
 class Goodbye(Struct, frozen=True):

@@ -466,8 +466,8 @@ class ServerParts:
         parts = self.cluster = ClusterParts(
             cluster,
             self.context,
-            name=self.name,
             life=self.incarnation,
+            node=self.health.info,
             rooms=self.rooms,
             lifecycle=self.lifecycle,
             connections=self.connections,

@@ -7,6 +7,7 @@ from holdfast.core.session import Session
 from holdfast.observability.exposition import holdfast_version
 from holdfast.schemas.beat import Beat
 from holdfast.schemas.frames import Request
+from holdfast.schemas.node import NodeInfo
 from holdfast.server.cluster.edge import Edge
 from holdfast.server.cluster.finder import Finder
 from holdfast.server.cluster.handovers import Handovers, SavedSessions
@@ -32,8 +33,8 @@ class ClusterParts:
         cluster: Cluster,
         context: Context,
         *,
-        name: str,
         life: str,
+        node: Callable[[], NodeInfo],
         rooms: Directory,
         lifecycle: SessionLifecycle,
         connections: Connections,
@@ -51,18 +52,26 @@ class ClusterParts:
     ) -> None:
         limits = context.limits
         self.place = cluster.place
-        version = holdfast_version()
+        version, started_at = holdfast_version(), context.clock.wall_clock()
 
         def beat(number: int, loop_age_s: float) -> Beat:
+            info = node()
             return Beat(
                 life=life,
                 number=number,
-                name=name,
+                name=info.name,
                 version=version,
                 kinds=tuple(rooms.types),
-                load=min(1.0, len(rooms) / max(1, limits.rooms_max)),
+                load=min(1.0, info.rooms / max(1, info.rooms_max)),
                 is_draining=is_draining(),
                 loop_age_s=loop_age_s,
+                region=info.region,
+                started_at=started_at,
+                rooms=info.rooms,
+                rooms_max=info.rooms_max,
+                sessions=info.sessions,
+                connections=len(connections),
+                reasons=tuple(info.reasons),
             )
 
         def has_room(room_id: str) -> bool:
