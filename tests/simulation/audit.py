@@ -76,6 +76,8 @@ class Auditor:
         """How many channels each session has had."""
         self.ended: set[str] = set()
         """The sessions that the store has forgotten."""
+        self.rooms_of: dict[str, set[str]] = {}
+        """The rooms that each session was ever saved in, or watched, also in what was rolled back."""
         self.waiting: list[asyncio.Future[None]] = []
         """Who wants to know when something is written."""
         disk.on_written = self._written
@@ -188,6 +190,7 @@ class Auditor:
         self.ended.discard(session_id)
         record = decode_session(value)
         self.tokens.setdefault(session_id, set()).update({record.token, record.next_token})
+        self.rooms_of.setdefault(session_id, set()).update({record.room, record.spectating} - {""})
         self.opened[session_id] = max(self.opened.get(session_id, 0), record.channels_opened)
         for channel in (*record.closing, *([record.inbox] if record.inbox is not None else [])):
             self._check_channel(session_id, channel)

@@ -547,7 +547,9 @@ class Process:
         if is_rewound or outcome.reason == "rolled_back":
             # Of the oldest, if there are two.
             rooms = self._rooms_at_either_end()
-            ages = [age_s for room_id in rooms for age_s in self.checker.ages.get(room_id, [])]
+            # One that both ends knew when they were saved may have been closed since.
+            known = {*rooms, *self.world.auditor.rooms_of.get(self.session.id, ())}
+            ages = [age_s for room_id in known for age_s in self.checker.ages.get(room_id, [])]
             is_told = outcome.age_s is not None and any(abs(outcome.age_s - age_s) <= 0.001 for age_s in ages)
             self.checker.expect("I12", is_told, f"{self.label} was told {outcome}, the rooms' states were {ages} old")
             is_caused = "checkpoint" in rooms.values() or self.checker.rollbacks > 0

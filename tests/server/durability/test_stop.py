@@ -3,7 +3,10 @@
 import asyncio
 from typing import Any
 
-from holdfast import Player, Reason
+import pytest
+
+from holdfast import Player, Reason, Spectator
+from holdfast.core.records import decode_room, decode_session, seats_of, spectators_of
 from tests.server.durability.bench import Bench, a_moment, in_virtual_time, until
 from tests.server.durability.faults import Fault
 from tests.server.durability.rooms import Do, Hero, Said, Say, Table, table
@@ -137,6 +140,56 @@ async def test_a_join_that_waits_for_its_turn_during_a_stop_is_carried_out_once(
         # Either it was not heard of, and bob asks again, or it was carried out whole.
         assert kind.story.count("join bob") == seated.count("bob")
         assert ("bob" in seated) == (not isinstance(joined[0], Exception))
+
+
+class Doorway(Table):
+    """Takes its time with newcomers."""
+
+    max_spectators = 1
+
+    async def on_join(self, player: Player[Hero]) -> None:
+        await self.door.wait()
+
+    async def on_spectate(self, spectator: Spectator) -> None:
+        await self.door.wait()
+
+
+class Cellar(Table):
+    """Ends with its server, and takes its time for it."""
+
+    durability = "memory"  # type: ignore[assignment]  # of a literal that is narrower there
+
+    async def on_destroy(self) -> None:
+        await a_moment(1.0)
+
+
+@pytest.mark.parametrize("purpose", ["seat", "spectator"])
+@in_virtual_time
+async def test_a_seat_that_the_room_hears_of_during_a_stop_is_saved_with_its_session(purpose: str) -> None:
+    kind = table(Doorway)
+    async with Bench(kind, table(Cellar, name="Cellar")) as bench:
+        await bench.sit("dan", "cellar")
+        ada, bob, cleo = await bench.sit("ada"), await bench.connect("bob"), await bench.connect("cleo")
+        key = f"room/{ada.room.id}"
+        await a_moment()
+        kind.door.clear()
+        # The room is busy with cleo, and hears of bob after her.
+        join = bob.join if purpose == "seat" else bob.spectate
+        asking = [asyncio.create_task(cleo.join(ada.room.id))]
+        await a_moment(0.1)
+        asking.append(asyncio.create_task(join(ada.room.id)))
+        await a_moment(0.1)
+
+        # His request is abandoned, and he is saved without the seat, of which the room has not heard.
+        asyncio.get_running_loop().call_later(0.1, kind.door.set)
+        await bench.stop()
+
+        room, session = decode_room(bench.store.value(key)), decode_session(bench.store.value(f"session/{bob.id}"))
+        seats = (seats_of if purpose == "seat" else spectators_of)(room, key, {})
+        assert bob.id in {seat.session for seat in seats}
+        assert ada.room.id == (session.room if purpose == "seat" else session.spectating)
+        for each in asking:
+            each.cancel()
 
 
 @in_virtual_time

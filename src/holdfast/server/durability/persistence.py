@@ -106,6 +106,11 @@ class StorePersistence(Persistence):
             # The client hears of the place when it is saved.
             self._sessions.hold(session)
 
+    def heard_of(self, session: Session) -> None:
+        if session not in self.writer.arriving:
+            # Its request was abandoned, and will not be answered: it may have been saved without its seat since.
+            self._sessions.moved_at(session, self.writer)
+
     def leaving(self, session: Session, seat: Seat) -> None:
         # The answer is saved together with the seat.
         self.writer.leaving[session] = seat

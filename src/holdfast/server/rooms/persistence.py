@@ -71,6 +71,9 @@ class Persistence:
         """A spectator is about to take a seat, by no request of theirs."""
         self._services.stored.seated_in_memory(session)
 
+    def heard_of(self, session: Session) -> None:
+        """The room hears now of a session that has taken a seat, or a place as a spectator."""
+
     def leaving(self, session: Session, seat: Seat) -> None:
         """A client is about to give its seat or place back; its request is answered later."""
 

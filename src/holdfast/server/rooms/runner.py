@@ -431,6 +431,7 @@ class RoomRunner:
     def _joined(self, seat: Seat) -> Any:
         if not self._heard_of(seat):
             raise NotSeated("the seat was freed before on_join was called; join again")
+        self.persistence.heard_of(seat.session)
         if (turn := self.context.transaction) is not None:
             # If `on_join` fails, the room has not heard of them: there is no `on_leave`.
             turn.undo(setattr, seat, "is_joining", True)

@@ -150,6 +150,7 @@ class Spectators:
         if not place.is_joining:
             raise NotSeated("the place was freed before on_spectate was called; watch again")
         place.is_joining = False
+        self._persistence.heard_of(place.session)
         if (turn := self._context.transaction) is not None:
             # If `on_spectate` fails, the room has not heard of them: there is no `on_unspectate`.
             turn.undo(setattr, place, "is_joining", True)
