@@ -9,6 +9,7 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 
@@ -19,8 +20,8 @@ BATCH_MAX = 10_000
 _PR_SET_PDEATHSIG = 1
 
 _CONFIG = """
-listen: "127.0.0.1:{port}"
-http: "127.0.0.1:{http}"
+listen: "{host}:{port}"
+http: "{host}:{http}"
 ports_file_dir: "{folder}"
 max_payload: {payload}
 {more}
@@ -31,10 +32,15 @@ jetstream {{ store_dir: "{folder}/data", sync_interval: {sync}, limits {{ batch 
 
 
 class NatsServer:
-    """A server on loopback whose data is in a folder; after `kill` it can be started again, on the same ports."""
+    """A server whose data is in a folder; after `kill` it can be started again, on the same ports."""
 
-    def __init__(self, folder: Path, **settings: object) -> None:
+    def __init__(
+        self, folder: Path, *, host: str = "127.0.0.1", prefix: Sequence[str] = (), **settings: object
+    ) -> None:
+        """`prefix` stands before the command, as to run it in another namespace."""
         self._folder = folder
+        self._host = host
+        self._prefix = prefix
         self.settings = {"sync": "always", "payload": 1024 * 1024, "batch": BATCH_MAX, "more": ""} | settings
         """What its configuration says, for the next start."""
         self.jetstream = True
@@ -43,11 +49,11 @@ class NatsServer:
 
     @property
     def url(self) -> str:
-        return f"nats://127.0.0.1:{self.port}"
+        return f"nats://{self._host}:{self.port}"
 
     @property
     def monitor(self) -> str:
-        return f"http://127.0.0.1:{self.http}"
+        return f"http://{self._host}:{self.http}"
 
     @property
     def pid(self) -> int:
@@ -61,10 +67,11 @@ class NatsServer:
     def start(self) -> None:
         config = self._folder / "nats.conf"
         template = _CONFIG + (_JETSTREAM if self.jetstream else "")
-        config.write_text(template.format(port=self.port, http=self.http, folder=self._folder, **self.settings))
+        places = {"host": self._host, "port": self.port, "http": self.http, "folder": self._folder}
+        config.write_text(template.format(**places, **self.settings))
         with (self._folder / "nats.log").open("ab") as log:
             self._process = subprocess.Popen(
-                [SERVER, "-c", str(config)],
+                [*self._prefix, SERVER, "-c", str(config)],
                 stdout=log,
                 stderr=log,
                 preexec_fn=_end_with_parent,  # noqa: PLW1509 - no other thread holds a lock that it needs
@@ -83,6 +90,10 @@ class NatsServer:
         if self._process is not None and self.is_running:
             self._process.send_signal(how)
             self._process.wait(DEADLINE_S)
+
+    def signal(self, number: signal.Signals) -> None:
+        assert self._process is not None
+        self._process.send_signal(number)
 
 
 def _end_with_parent() -> None:

@@ -8,6 +8,7 @@ end, and with what follows from the rules of the game.
 lost       acknowledged, and not applied; or a gap in what a client received; or a timer or effect that never came
 duplicated    applied, received, rung or counted twice
 reordered  applied or received in another order
+overfull   more players in a room than it has seats
 forked     two clients, or a client and the store, were told different stories
 outcome    a player who had a seat came back, and was not told `resumed`
 trail      the records of a room do not form one chain
@@ -83,6 +84,8 @@ class Checker:
                 case "room", name, _, _, _, _, first, n, chain:
                     self._rooms[name] = Room(name, self.findings.fail, first=first)
                     self._rooms[name].end(n, chain)
+                case "seats", room, seats_max:
+                    self._rooms[room].seats_max = seats_max
                 case "tally", room, who, count, total, wrong, rung, rung_sum:
                     self._applied[who].update(ops=count, rings=rung)
                     self._sums[who, "ops"] = (self._sums[who, "ops"] + total) % 2**48
@@ -162,6 +165,8 @@ class Checker:
         for who in self._applied.keys() - self.clients.keys():
             self.findings.fail("duplicated", f"{who} was never there, and yet something of theirs was applied")
         Room.check_events(self._rooms.values(), self.findings.fail)
+        for room in self._rooms.values():
+            room.check_seats()
 
     def _compare(self, who: str, what: str, expected: range) -> None:
         total = 0

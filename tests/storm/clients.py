@@ -1,7 +1,9 @@
-"""Some clients of the storm in one program: `python -m tests.storm.clients <url> <folder> <seats> <hurry> <who>…`.
+"""Some clients of the storm in one program: `python -m tests.storm.clients <urls> <folder> <seats> <hurry> <who>…`.
 
-On its standard output it says who is back, who leaves a room, and who is through with what its standard input
-asked for: "finish" (send nothing more, and wait until everything is acknowledged), then "ask" (hear the last event).
+Of several addresses, with commas between, each client begins with another one. On its standard output it says who is
+back, who leaves a room, and who is through with what its standard input asked for: "probe" (who has something
+acknowledged that was sent after this is back), "finish" (send nothing more, and wait until everything is acknowledged),
+then "ask" (hear the last event).
 """
 
 import asyncio
@@ -54,14 +56,14 @@ class Hurry(SystemRandom):
 class StormClient:
     """One player: sends numbered operations, reads everything, writes it all down."""
 
-    def __init__(self, who: str, url: str, folder: Path, settings: "Settings") -> None:
+    def __init__(self, who: str, urls: list[str], folder: Path, settings: "Settings") -> None:
         self._who = who
         self._seats = settings.seats
         self._is_wanderer = who.startswith("w")
         self._history = Writer(folder / f"client-{who}.jsonl")
         self._random = Random(who)
         self._connecting = holdfast.connect(
-            url, messages=[Event, Report], give_up_s=600.0, random=Hurry(settings.hurry)
+            urls, messages=[Event, Report], give_up_s=600.0, random=Hurry(settings.hurry)
         )
         self._session: ClientSession = self._connecting.session
         self._session.on_drop(self._dropped)
@@ -69,6 +71,7 @@ class StormClient:
         self._room: ClientRoom | None = None
         self._seq = 0
         self._acked = 0
+        self._probe: int | None = None
         self._reported = asyncio.Event()
 
     # Life
@@ -162,6 +165,13 @@ class StormClient:
         if acked > self._acked:
             self._acked = acked
             self._history.note("acked", acked)
+        if self._probe is not None and self._acked >= self._probe and self._room is not None:
+            self._probe = None
+            self._is_back(self._room)
+
+    def probe(self) -> None:
+        """Say when something is acknowledged that is sent from now on."""
+        self._probe = self._seq + 1
 
     # Connections
 
@@ -177,24 +187,31 @@ class StormClient:
         say("back", self._who, time.monotonic(), room.id)
 
 
-async def _listen(finish: asyncio.Event, ask: asyncio.Event) -> None:
+async def _listen(clients: list[StormClient], finish: asyncio.Event, ask: asyncio.Event) -> None:
     reader = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     while line := (await reader.readline()).decode().strip():
-        {"finish": finish, "ask": ask}[line].set()
+        if line == "probe":
+            for client in clients:
+                client.probe()
+        else:
+            {"finish": finish, "ask": ask}[line].set()
     # Whoever started us is gone.
     os._exit(1)
 
 
-async def main(url: str, folder: Path, settings: Settings, names: list[str]) -> None:
+async def main(urls: list[str], folder: Path, settings: Settings, names: list[str]) -> None:
     door, finish, ask = asyncio.Lock(), asyncio.Event(), asyncio.Event()
-    listening = asyncio.create_task(_listen(finish, ask))
+    clients = [
+        StormClient(who, urls[n % len(urls) :] + urls[: n % len(urls)], folder, settings) for n, who in enumerate(names)
+    ]
+    listening = asyncio.create_task(_listen(clients, finish, ask))
     async with asyncio.TaskGroup() as tasks:
-        for who in names:
-            tasks.create_task(StormClient(who, url, folder, settings).live(door, finish, ask))
+        for client in clients:
+            tasks.create_task(client.live(door, finish, ask))
     listening.cancel()
 
 
 if __name__ == "__main__":
     settings = Settings(int(sys.argv[3]), float(sys.argv[4]))
-    asyncio.run(main(sys.argv[1], Path(sys.argv[2]), settings, sys.argv[5:]))
+    asyncio.run(main(sys.argv[1].split(","), Path(sys.argv[2]), settings, sys.argv[5:]))

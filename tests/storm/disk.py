@@ -20,9 +20,12 @@ _DISK_MIB = 128
 _CHUNK = bytes(64 * 1024)
 
 
-def enter_namespace(module: str, words: Sequence[str]) -> bool:
-    """Begin this program anew where it may mount a disk that nobody else sees; False if that is not permitted."""
-    for options in (["--mount"], ["--mount", "--map-root-user"]):
+def enter_namespace(module: str, words: Sequence[str], *, more: Sequence[str] = ()) -> bool:
+    """Begin this program anew where it may mount a disk that nobody else sees; False if that is not permitted.
+
+    `more` are options of `unshare`, as for a network of its own.
+    """
+    for options in (["--mount", *more], ["--mount", "--map-root-user", *more]):
         try:
             trial = [*("unshare", *options), "mount", "-t", "tmpfs", "tmpfs", tempfile.gettempdir()]
             subprocess.run(trial, check=True, capture_output=True)

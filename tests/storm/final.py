@@ -56,6 +56,7 @@ def final_lines(entries: list[Entry]) -> list[Line]:
                 *(board.first, board.n, board.chain),
             ]
         )
+        lines.append(["seats", room, record.max_players])
         for who, tally in board.tallies.items():
             lines.append(["tally", room, who, tally.count, tally.sum, tally.wrong, tally.rung, tally.rung_sum])
     return lines

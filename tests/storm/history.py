@@ -19,6 +19,7 @@ Times are of the machine's monotonic clock, which all its processes share.
       ["full", t, manner]  ["freed", t]  ["end", t, life, code]  ["fault", t, what]
     final.jsonl          what the store holds in the end
       ["room", room, epoch, index, previous, hash, first, n, chain]
+      ["seats", room, how many]
       ["tally", room, who, count, sum, wrong, rung, rung_sum]            ["rest", key]
     life-<life>.log      what that life of the server has logged
 """

@@ -24,11 +24,11 @@ def _await_end_of_input() -> None:
     os._exit(1)
 
 
-async def start(module: str, *words: object, log: Path) -> Process:
+async def start(module: str, *words: object, log: Path, python: Sequence[str] = (sys.executable,)) -> Process:
     """A Python program of ours, whose errors go to a file."""
     with log.open("ab") as errors:
         return await asyncio.create_subprocess_exec(
-            *(sys.executable, "-m", module, *map(str, words)), cwd=ROOT, stdin=PIPE, stdout=PIPE, stderr=errors
+            *(*python, "-m", module, *map(str, words)), cwd=ROOT, stdin=PIPE, stdout=PIPE, stderr=errors
         )
 
 
@@ -55,15 +55,25 @@ class Life:
         assert self._process.stdout is not None
         while line := (await self._process.stdout.readline()).decode():
             word, _, rest = line.strip().partition(" ")
-            if word == "ready":
-                self.port = int(rest)
-            elif word == "fenced":
-                self.fenced.add(rest)
-            elif word == "refused":
-                self.refusals += 1
+            self.said(word, rest)
             self._news.set()
         await self._process.wait()
         self._news.set()
+
+    def said(self, word: str, rest: str) -> None:
+        """A line of it."""
+        if word == "ready":
+            self.port = int(rest)
+        elif word == "fenced":
+            self.fenced.add(rest)
+        elif word == "refused":
+            self.refusals += 1
+
+    def tell(self, line: str) -> None:
+        """Ask it for something, if it is still there."""
+        assert self._process.stdin is not None
+        with suppress(ConnectionError):
+            self._process.stdin.write(f"{line}\n".encode())
 
     def signal(self, number: signal.Signals) -> None:
         """Send a signal, if there is somebody to get it."""

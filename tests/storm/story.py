@@ -33,6 +33,7 @@ class Story:
         ]
         self.final: list[Line] = [
             ["room", ROOM, 2, 10, _hash(9), _hash(10), _FIRST, len(self.events), self.events[-1][-1]],
+            ["seats", ROOM, len(_NAMES)],
             *(_tally(who, range(1, OPS + 1), range(RING_EVERY, OPS + 1, RING_EVERY)) for who in _NAMES),
         ]
         self.logs = {

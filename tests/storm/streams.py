@@ -22,6 +22,9 @@ class Room:
         self._end: tuple[int, int] | None = None
         self.events: dict[tuple[str, str, int], int] = {}
         """The number of each operation and each ring."""
+        self.seats_max = 0
+        self._seats: dict[int, int] = {}
+        """By the numbers of events: one more seat is taken, or one less."""
 
     def end(self, n: int, chain: int) -> None:
         """What the store holds in the end."""
@@ -49,6 +52,18 @@ class Room:
         """An operation was applied, or a timer rang."""
         if self.events.setdefault((kind, who, seq), n) != n:
             self.fail("duplicated", f"{kind} {who} {seq} is event {self.events[kind, who, seq]} and {n} of {self.name}")
+
+    def seated(self, n: int, change: int) -> None:
+        """A seat was taken or left."""
+        self._seats[n] = change
+
+    def check_seats(self) -> None:
+        """Never more were taken than there are."""
+        taken = 0
+        for n in sorted(self._seats):
+            taken += self._seats[n]
+            if 0 < self.seats_max < taken:
+                self.fail("overfull", f"{self.name} has {taken} players after event {n}, and {self.seats_max} seats")
 
     def dice(self, n: int) -> int | None:
         """What the room must have drawn for event n."""
@@ -92,6 +107,8 @@ class Stay:
         room.told(self._who, n, chain)
         if room.dice(n) not in {None, event.dice}:
             room.fail("forked", f"event {n} of {room.name}: the room's chance gave {event.dice}, not {room.dice(n)}")
+        if event.kind in {"joined", "left"}:
+            room.seated(n, 1 if event.kind == "joined" else -1)
         if event.kind in {"op", "ring"}:
             room.happened(event.kind, event.who, event.seq, n)
         if event.kind == "op":

@@ -137,6 +137,13 @@ def test_a_stream_that_is_not_whole_or_tells_another_story_is_found(spoil: Spoil
     assert kind in found(spoil, tmp_path)
 
 
+def test_a_room_with_more_players_than_seats_is_found(tmp_path: Path) -> None:
+    def take_a_seat_away(story: Story) -> None:
+        story.final[1] = ["seats", ROOM, 1]
+
+    assert found(take_a_seat_away, tmp_path) == {"overfull"}
+
+
 @pytest.mark.parametrize(("outcome", "is_seated"), [("resynced", True), ("reset", True), ("resynced", False)])
 def test_only_a_player_without_a_seat_may_be_told_anything_but_resumed(
     outcome: str, is_seated: bool, tmp_path: Path

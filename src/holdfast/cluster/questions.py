@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 
 import msgspec
 
-from holdfast.cluster.membership import MemberState
+from holdfast.cluster.membership import MemberChange, MemberState, dead
 from holdfast.cluster.port import Bus, BusError, NobodyThere, NoReply
 from holdfast.cluster.watch import MemberWatch
 from holdfast.core.errors import Refused, refusal
@@ -53,6 +53,9 @@ class Questions:
         self._own_life = own_life
         self._limits = limits
         self._handlers: dict[str, tuple[msgspec.msgpack.Decoder[Any], Handler]] = {}
+        self._gone: dict[str, asyncio.Future[None]] = {}
+        """By the life of a node that was asked something: done when it is dead."""
+        watch.on_change.append(self._changed)
 
     async def start(self) -> None:
         """Answer from now on. The bus is open already."""
@@ -67,7 +70,7 @@ class Questions:
         question = _encode(Question(name, _encode(body)))
         within_s = self._limits.answer_s if within_s is None else within_s
         try:
-            reply = _reply.decode(await self._bus.ask(f"{ASK}.{life}", question, within_s))
+            reply = _reply.decode(await self._answer_of(life, question, within_s))
             if reply.body:
                 return msgspec.msgpack.decode(reply.body, type=kind)
         except msgspec.MsgspecError as error:
@@ -75,6 +78,24 @@ class Questions:
         if reply.code == UNKNOWN:
             raise NoReply(f"the node {life} does not know the question {name!r}: it has another version")
         raise refusal(reply.code, reply.message)
+
+    async def _answer_of(self, life: str, question: bytes, within_s: float) -> bytes:
+        """`NoReply` also if the node dies before it has answered: some questions have much time."""
+        if life not in self._watch.membership.members:
+            return await self._bus.ask(f"{ASK}.{life}", question, within_s)
+        gone = self._gone.setdefault(life, asyncio.get_running_loop().create_future())
+        asking = asyncio.ensure_future(self._bus.ask(f"{ASK}.{life}", question, within_s))
+        try:
+            await asyncio.wait((asking, gone), return_when=asyncio.FIRST_COMPLETED)
+            if asking.done():
+                return asking.result()
+            raise NoReply(f"the node {life} has gone")
+        finally:
+            asking.cancel()
+
+    def _changed(self, change: MemberChange) -> None:
+        if dead([change]) and (gone := self._gone.pop(change.life, None)) is not None:
+            gone.set_result(None)
 
     async def ask_all(self, name: str, body: Any, kind: type[T], within_s: float | None = None) -> Replies[T]:
         """What each of the other nodes answers that may be alive."""

@@ -6,6 +6,7 @@ import pytest
 
 from holdfast import NotAllowed, NotFound
 from holdfast.client.session import ClientSession
+from holdfast.cluster.port import NoReply
 from tests.server.cluster.nodes import Board, Nodes, Said, Say, Table, in_virtual_time, until
 
 
@@ -132,6 +133,25 @@ async def test_a_room_stays_if_the_other_node_is_gone_before_it_takes_it() -> No
 
         await anns.send(Say("still here"))
         assert await numbers(anns, 1) == [1]
+
+
+@in_virtual_time
+async def test_who_waits_long_for_the_answer_of_a_node_hears_soon_that_it_has_died() -> None:
+    async with Nodes("ab") as nodes:
+        asking, asked = (nodes.servers[name].parts.cluster for name in "ba")
+        assert asking is not None
+        assert asked is not None
+        never = asyncio.Event()
+        asked.node.questions.answer("wait", bool, lambda _: never.wait())
+        waiting = asyncio.create_task(asking.node.questions.ask(asked.node.life, "wait", True, bool, within_s=30.0))
+        await asyncio.sleep(1.0)
+
+        nodes.a.crash()
+        died_at = asyncio.get_running_loop().time()
+        with pytest.raises(NoReply, match="has gone"):
+            await waiting
+
+        assert asyncio.get_running_loop().time() - died_at < 3.0
 
 
 @in_virtual_time
