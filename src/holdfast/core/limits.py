@@ -443,6 +443,18 @@ class ClusterLimits:
     move_rest_s: float = _limit(
         0.3, "how long a room that moves waits until what its clients have sent is carried out", "these have to resume"
     )
+    # What nodes tell each other of their rooms.
+    rows_s: float = _limit(0.1, "the time between two words to the other nodes about rooms that changed")
+    remote_rooms_max: int = _limit(500_000, "rooms of other nodes that this one lists", "searches here miss the rest")
+    row_members_max: int = _limit(
+        64, "players of a private room who find it from other nodes", "others find it on the room's own node"
+    )
+    questions_kept_max: int = _limit(
+        10_000, "requests of players on other nodes that are carried out here, or were lately", "`throttled`"
+    )
+    recovering_s: float = _limit(
+        10.0, "how long a durable room of a dead node is listed before another has it", "it is not listed"
+    )
     # Clients whose session is on another node than their connection.
     relay_unread_bytes_max: int = _limit(
         256 * KIB, "payloads of one client on their way to another node, or not read there", "they wait on this one"

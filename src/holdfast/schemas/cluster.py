@@ -89,3 +89,28 @@ class RoomsMoved(Struct, frozen=True, array_like=True):
 
     keys: dict[str, bytes]
     """By session: what its connection says when it follows."""
+
+
+# In the store
+
+
+class ClaimRecord(Struct, frozen=True, array_like=True):
+    """A name, or an idempotency key, that one room of the cluster has."""
+
+    life: str
+    """The node on which the room was made."""
+    room: str
+    request: bytes = b""
+    """With a key: a hash of the request."""
+    ended_at: float = 0.0
+    """When the room has ended, in seconds since 1970; 0 if it has not."""
+
+
+# Asked about them
+
+
+class KeyAsked(Struct, frozen=True, array_like=True):
+    """Wait for the room that is being made with this key: which is it?"""
+
+    creator: str
+    key: str

@@ -489,6 +489,8 @@ class ServerParts:
         )
         self.handshake.look_elsewhere = parts.edge.look
         self.requests.look_elsewhere = parts.rooms.look
+        self.requests.on_answered = parts.handovers.settled
+        self._directory_operations.others = parts.directory
 
     # The order in which the parts handle events
 

@@ -15,7 +15,7 @@ from holdfast.core.limits import Limits
 from holdfast.server.cluster.edge import Edge
 from holdfast.server.cluster.migration import Migration
 from holdfast.testing import run
-from holdfast.testing.bus import BusNetwork
+from holdfast.testing.bus import BusNetwork, MemoryBus
 from holdfast.testing.network import Network
 from holdfast.testing.server import MemoryServer, generous
 from holdfast.testing.store import Disk, FaultyStore
@@ -131,6 +131,13 @@ class Nodes:
         cluster = self.servers[name].parts.cluster
         assert cluster is not None
         return cluster.migration
+
+    def bus(self, name: str) -> MemoryBus:
+        """A node's link to the bus."""
+        cluster = self.servers[name].parts.cluster
+        assert cluster is not None
+        assert isinstance(cluster.node.bus, MemoryBus)
+        return cluster.node.bus
 
     def where_session(self, session_id: str) -> list[str]:
         return [

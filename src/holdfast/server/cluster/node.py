@@ -80,6 +80,18 @@ class ClusterNode:
         member = self.watch.membership.members.get(life)
         return member is not None and member.state in {MemberState.ALIVE, MemberState.SUSPECT}
 
+    def able(self, kind: str) -> list[str]:
+        """The nodes that can take a room of this kind now, as far as is known."""
+        return self.watch.membership.able(kind, self.beat)
+
+    def able_by_load(self, kind: str) -> list[str]:
+        """The same, the least loaded first."""
+        members, own = self.watch.membership.members, self.beat
+        return sorted(
+            self.watch.membership.able(kind, own),
+            key=lambda life: ((own if life == self.life else members[life].beat).load, life),
+        )
+
     def next_owner(self, room_id: str, kind: str) -> str | None:
         """Which node should take a room that nobody has; None if none can."""
         return self.watch.membership.next_owner(room_id, kind, self.beat)

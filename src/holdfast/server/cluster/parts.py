@@ -14,6 +14,7 @@ from holdfast.server.cluster.handovers import Handovers, SavedSessions
 from holdfast.server.cluster.migration import Migration
 from holdfast.server.cluster.node import ClusterNode
 from holdfast.server.cluster.rooms import RemoteRooms, whereabouts
+from holdfast.server.cluster.shared import SharedDirectory
 from holdfast.server.cluster.takeover import Takeover
 from holdfast.server.connection.connection import ConnectionServices, LiveConnection
 from holdfast.server.connection.connections import Connections
@@ -62,6 +63,7 @@ class ClusterParts:
                 name=info.name,
                 version=version,
                 kinds=tuple(rooms.types),
+                rows=self.shared.teller.number if self.shared is not None else 0,
                 load=min(1.0, info.rooms / max(1, info.rooms_max)),
                 is_draining=is_draining(),
                 loop_age_s=loop_age_s,
@@ -80,6 +82,8 @@ class ClusterParts:
         def has_session(session_id: str) -> bool:
             return lifecycle.registry.get(session_id) is not None
 
+        # The first beat is made for the life in it.
+        self.shared: SharedDirectory | None = None
         self._limits = TransportLimits.of(limits)
         self.node = ClusterNode(cluster, limits, beat)
         self.finder = Finder(self.node.questions, whereabouts(rooms, has_session))
@@ -112,6 +116,15 @@ class ClusterParts:
         )
         self.edge = Edge(self.node, self.takeover, self._limits, context.faults, relayed=relayed)
         self.rooms = RemoteRooms(self.node, self.finder, self.takeover, self.handovers, rooms)
+        self.directory = self.shared = SharedDirectory(
+            context,
+            self.node,
+            self.takeover,
+            committer.store,
+            rooms=rooms,
+            lifecycle=lifecycle,
+            has_come=lambda session: self.handovers.hops(session) > 0,
+        )
 
     @property
     def others(self) -> list[str]:
@@ -123,15 +136,18 @@ class ClusterParts:
         """Hear the other nodes, and be heard; take the clients that they relay."""
         self.node.relay.listen(accept, subprotocols=subprotocols, limits=self._limits, follow=self.handovers.follow)
         await self.node.start()
+        await self.directory.start()
 
     def begin(self) -> None:
         """Take over what no node has: from now on this one writes."""
         self.takeover.start()
+        self.directory.begin()
 
     def stop_taking(self) -> None:
         """Take nothing more: this node ends."""
         self.edge.stop()
         self.takeover.stop()
+        self.directory.stop()
         self.finder.stop()
 
     async def stop(self) -> None:

@@ -1,7 +1,8 @@
 """The rooms of a node: found by id and by kind, created, and forgotten when they end."""
 
 import asyncio
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -32,16 +33,18 @@ from holdfast.schemas.events import (
     SeatTaken,
 )
 from holdfast.schemas.requests import Create, PlacedPlayer, Update
-from holdfast.schemas.room import CreationKey
+from holdfast.schemas.room import CreationKey, PasswordHash, RoomInfo
 from holdfast.server.context import Context
 from holdfast.server.directory.room_index import RoomIndex
 from holdfast.server.directory.room_names import RoomNames
 from holdfast.server.directory.room_passwords import RoomPasswords
+from holdfast.server.directory.shared_claims import SharedClaims
 from holdfast.server.directory.watches import TellRooms
 from holdfast.server.messages import MessageVersions
 from holdfast.server.rooms.kinds import check_room_type
 from holdfast.server.rooms.runner import RoomRunner
 from holdfast.server.rooms.services import ReservedSeats
+from holdfast.stores.port import Write
 
 
 @dataclass(slots=True, kw_only=True)
@@ -116,6 +119,8 @@ class Directory:
         self.index = RoomIndex(context, shares, tell_rooms)
         self.message_versions = MessageVersions()
         self.passwords = passwords
+        self.claims: SharedClaims | None = None
+        """In a cluster: decides which room has a key or a unique name."""
 
     def __len__(self) -> int:
         return len(self._runners)
@@ -171,7 +176,10 @@ class Directory:
         check_request(request)
         make = partial(self._create, request, creator, address, is_trusted=is_trusted)
         if request.idempotency_key:
-            return self.runner(await self.names.once(request, creator, make))
+            room_id = await self.names.once(request, creator, make)
+            if room_id not in self._runners:
+                self.names.is_elsewhere(creator, request.idempotency_key)
+            return self.runner(room_id)
         return self.runner(await make(None))
 
     def check_creator(self, creator: str, address: str) -> None:
@@ -182,7 +190,8 @@ class Directory:
         try:
             # Roles may have more or less than the server's. A player may have sessions with different ones.
             own = (session.limits.rooms_per_player_max for session in self._sessions.of_player(creator))
-            self.names.check_creator(creator, max(own, default=self._limits.rooms_per_player_max))
+            most = max(own, default=self._limits.rooms_per_player_max)
+            self.names.check_creator(creator, most, self.index.remote.count_of(creator))
         except Throttled:
             self._alarm("rooms_per_player_max", creator)
             raise
@@ -208,7 +217,55 @@ class Directory:
         room_id = new_id(self._context.random.randbytes(_ROOM_ID_BYTES))
         if room_type.unique_names:
             self.names.check_name(room_type.kind, request.name, room_id)
+        name = request.name if room_type.unique_names else ""
+        async with self._claimed(room_type.kind, name, once, room_id) as (owner, writes):
+            if owner == room_id:
+                await self._make(check(), room_id, request, creator, address, once, password, writes)
+            return owner
+
+    @asynccontextmanager
+    async def _claimed(
+        self, kind: str, name: str, once: CreationKey | None, room_id: str
+    ) -> AsyncIterator[tuple[str, list[Write]]]:
+        """The room that has the key, and what the new room writes with its first record; if it is not made, key and
+        name are free again."""
+        claims = self.claims
+        if claims is None or (once is None and not name):
+            yield room_id, []
+            return
+        writes: list[Write] = []
+        try:
+            if once is not None:
+                claimed = await claims.claim_key(once, room_id)
+                if isinstance(claimed, str):
+                    yield claimed, []
+                    return
+                writes.append(claimed.write)
+            if name:
+                writes.append((await claims.claim_name(kind, name, room_id)).write)
+            yield room_id, writes
+        except BaseException:
+            if once is not None:
+                claims.release_key(once, room_id)
+            if name:
+                claims.release_name(kind, name, room_id)
+            raise
+        finally:
+            claims.settled(room_id)
+
+    async def _make(
+        self,
+        room_type: type[Room[Any]],
+        room_id: str,
+        request: Create,
+        creator: str,
+        address: str,
+        once: CreationKey | None,
+        password: PasswordHash | None,
+        writes: list[Write],
+    ) -> None:
         runner = self._make_runner(room_type, room_id)
+        runner.persistence.claim(writes)
         room, context = runner.room, runner.context
         room.max_players = request.max_players or room_type.max_players
         context.listing = RoomListing(
@@ -242,7 +299,6 @@ class Directory:
         self._context.counters.rooms_created += 1
         self._publish(RoomCreated(room=room_id, kind=room.kind, creator=creator, info=runner.entry.public_info()))
         runner.opened()
-        return room_id
 
     def kind_for(self, request: Create) -> type[Room[Any]]:
         """The class of the requested room; an impossible request is refused."""
@@ -397,12 +453,19 @@ class Directory:
             if listing.is_over:
                 info = runner.entry.info(sees_code=True)
                 self.names.remove(listing, info)
+                self._unclaim(room, listing)
                 public = replace(info, code="")
                 self._publish(RoomEnded(room=room.id, status=info.status, reason=info.reason, info=public))
             else:
                 self.names.forget(room.id, listing)
         if self._all_forgotten is not None and not self._all_forgotten.done() and self._is_all_durable():
             self._all_forgotten.set_result(None)
+
+    def _unclaim(self, room: Room[Any], listing: RoomListing) -> None:
+        if self.claims is not None and listing.creation_key is not None:
+            self.claims.room_ended(listing.creation_key, room.id)
+        if self.claims is not None and room.unique_names and listing.name:
+            self.claims.release_name(room.kind, listing.name, room.id)
 
     def _is_all_durable(self) -> bool:
         return not self._beginning and all(runner.persistence.survives_stop for runner in self._runners.values())
@@ -420,10 +483,39 @@ class Directory:
             self.passwords.prove(context_of(room).listing, request.password)
         self.renamed(room)
 
+    @asynccontextmanager
+    async def renaming(self, runner: RoomRunner, name: str | None) -> AsyncIterator[None]:
+        """While a room gets this name, no other node's room can get it; None: it keeps its name."""
+        claims, room, listing = self.claims, runner.room, runner.context.listing
+        old = listing.name
+        if claims is None or not room.unique_names or name is None or name == old:
+            yield
+            return
+        try:
+            if name:
+                await claims.claim_name(room.kind, name, room.id)
+            yield
+        finally:
+            claims.settled(room.id)
+            for unused in {old, name} - {listing.name, ""}:
+                claims.release_name(room.kind, unused, room.id)
+
     def renamed(self, room: Room[Any]) -> None:
         """The room has a new name."""
         if room.unique_names:
             self.names.name(room.kind, context_of(room).listing.name, room.id)
+
+    def code_is_used(self, code: str, by: RoomInfo) -> None:
+        """A room of another node has this code: if it is older than the one that has it here, that gets another."""
+        runner = self._runners.get(self.names.coded(code) or "")
+        if runner is None or runner.id == by.id:
+            return
+        if (by.created_at, by.id) < (runner.context.listing.created_at, runner.id):
+            runner.follow(self._change_code, runner)
+
+    def _change_code(self, runner: RoomRunner) -> None:
+        self.names.recode(runner.id, runner.context.listing)
+        runner.context.entry_changed()
 
     # Players and their seats
 

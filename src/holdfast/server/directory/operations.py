@@ -42,8 +42,10 @@ from holdfast.schemas.requests import (
 )
 from holdfast.schemas.room import RoomInfo, RoomPage
 from holdfast.schemas.session import NameInfo
+from holdfast.search import Query
 from holdfast.server.context import Context
 from holdfast.server.directory.directory import Directory
+from holdfast.server.directory.other_nodes import OtherNodes
 from holdfast.server.directory.quick_join import QuickJoin
 from holdfast.server.directory.room_passwords import CODES, Guesses
 from holdfast.server.display_names import DisplayNames
@@ -78,6 +80,8 @@ class DirectoryOperations:
         self._doors: dict[Session, RoomRunner] = {}
         self._guesses = Guesses(context.limits)
         self.is_stopped = False
+        self.others: OtherNodes | None = None
+        """In a cluster: the other nodes."""
 
     def settle(self, session: Session) -> None:
         """The answer to the session's request is complete."""
@@ -90,8 +94,20 @@ class DirectoryOperations:
     async def create(self, session: Session, request: Create) -> RoomInfo:
         """Create a room; joining it is a separate request."""
         self._rooms.check_role(request.kind, session.roles)
-        runner = await self._rooms.create(request, session.player_id, address=session.address)
+        try:
+            runner = await self._rooms.create(request, session.player_id, address=session.address)
+        except NotFound as missing:
+            # Another node has made it, by the same key.
+            shown = await self._shown_elsewhere(session, missing.room_id)
+            if shown is None:
+                raise
+            return shown
         return self._shown(session, runner)
+
+    async def _shown_elsewhere(self, session: Session, room_id: str) -> RoomInfo | None:
+        if self.others is None or not room_id:
+            return None
+        return await self.others.show(session.player_id, room_id)
 
     async def search(self, session: Session, request: Search) -> RoomPage:
         index = self._rooms.index
@@ -107,10 +123,12 @@ class DirectoryOperations:
     async def mine(self, session: Session, request: Mine) -> list[RoomInfo]:
         """The rooms in which this player has a seat."""
         player_id = session.player_id
+        elsewhere = await self.others.seats(player_id) if self.others is not None else []
         runners = self._rooms.rooms_of(player_id)
         if request.seated:
             runners = [runner for runner in runners if runner.seats.of(player_id) is not None]
-        return [self._shown(session, runner) for runner in runners]
+        here = [self._shown(session, runner) for runner in runners]
+        return here + [seat.room for seat in elsewhere if seat.is_seated or not request.seated]
 
     async def update(self, session: Session, request: Update) -> RoomInfo:
         """Change a room's listing: allowed to its creator and its host."""
@@ -137,7 +155,8 @@ class DirectoryOperations:
             # Hashing takes a while, so it happens before the turn; and only for those who may change the room.
             check()
             password = await self._rooms.passwords.keep(request.password)
-        await runner.call(update)
+        async with self._rooms.renaming(runner, request.name):
+            await runner.call(update)
         if not is_member:
             await runner.persistence.saved()
         return self._shown(session, runner)
@@ -177,11 +196,15 @@ class DirectoryOperations:
     async def join_or_create(self, session: Session, request: JoinOrCreate) -> RoomInfo:
         """Take a seat in the oldest open room of a kind, or in a new one."""
         self._check_free(session)
+        if self.others is not None and self._quick.own(session, request.kind) is None:
+            own = await self.others.own_seat(session.player_id, request.kind)
+            if own:
+                raise NotFound(f"room {own!r} is on another node", room_id=own)
         wanted = self._quick.check(session, request)
         tries = _TRIES_MAX
         while True:
             tries -= 1
-            runner, was_kept = await self._quick.find(session, request, wanted)
+            runner, was_kept = await self._find(session, request, wanted)
             try:
                 return await self._join(session, runner, request.options)
             except BaseException as error:
@@ -190,6 +213,16 @@ class DirectoryOperations:
                     runner.reservations.release([session.player_id])
                 if tries == 0 or not (isinstance(error, Refused) and runner.context.is_closing):
                     raise
+
+    async def _find(self, session: Session, request: JoinOrCreate, wanted: Query) -> tuple[RoomRunner, bool]:
+        """A room with a seat for the player, and whether they had it before."""
+        if self.others is None:
+            return await self._quick.find(session, request, wanted)
+        if (own := self._quick.own(session, request.kind)) is not None:
+            runner, was_kept = own
+            # A session that has come for this request has had a seat kept for it by the node where it was.
+            return runner, was_kept and not self.others.has_come(session)
+        return self._rooms.runner(await self.others.find_seat(session, request)), False
 
     async def leave(self, session: Session, request: Leave) -> None:
         """Free the seat."""

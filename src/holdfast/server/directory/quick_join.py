@@ -88,7 +88,7 @@ class QuickJoin:
                 # A player who leaves must not cancel the room of the others.
                 runner = await asyncio.shield(making.task)
             except Refused:
-                if making.key == _key_of(request):
+                if making.key == key_of(request):
                     raise
                 # The request of another player failed, not this one.
                 continue
@@ -101,13 +101,19 @@ class QuickJoin:
             # It has fewer seats than expected: search again. Each new room ends at least one search, so all of them
             # end.
 
-    async def _found(self, session: Session, kind: str, wanted: Query) -> tuple[RoomRunner, bool] | None:
+    def own(self, session: Session, kind: str) -> tuple[RoomRunner, bool] | None:
+        """A room of this kind in which the player has a seat, or has reserved one, and whether it is reserved."""
         player_id = session.player_id
         for runner in self._rooms.rooms_of(player_id):
-            is_back = runner.reservations.keeps_own(player_id) or _has_own(runner, player_id)
             was_kept = player_id in runner.seats.reservations
-            if runner.room.kind == kind and is_back and self._has_seat(runner, session):
+            if runner.room.kind == kind and is_own(runner, player_id) and self._has_seat(runner, session):
                 return runner, was_kept
+        return None
+
+    async def _found(self, session: Session, kind: str, wanted: Query) -> tuple[RoomRunner, bool] | None:
+        player_id = session.player_id
+        if (own := self.own(session, kind)) is not None:
+            return own
         async with aclosing(self._rooms.index.openings(wanted)) as openings:
             async for runner in openings:
                 was_kept = player_id in runner.seats.reservations
@@ -143,7 +149,7 @@ class QuickJoin:
             properties=request.properties,
             creator=session.player_id,
         )
-        making = _PendingRoom(request, _key_of(request), row)
+        making = _PendingRoom(request, key_of(request), row)
         making.task = self._clock.loop.create_task(self._made(making, session.player_id, session.address))
         # If nobody waits for it any more, nobody needs its error.
         making.task.add_done_callback(lambda task: task.cancelled() or task.exception())
@@ -168,9 +174,14 @@ class QuickJoin:
         return runner
 
 
-def _key_of(request: JoinOrCreate) -> bytes:
+def key_of(request: JoinOrCreate) -> bytes:
     """Equal for requests for the same room, whatever their players join it with."""
     return fingerprint(structs.replace(request, options=None))
+
+
+def is_own(runner: RoomRunner, player_id: PlayerId) -> bool:
+    """Whether the player has a seat to return to, or has reserved one: not only others for them."""
+    return runner.reservations.keeps_own(player_id) or _has_own(runner, player_id)
 
 
 def _has_own(runner: RoomRunner, player_id: PlayerId) -> bool:

@@ -62,6 +62,8 @@ class RequestHandler:
         }
         self.look_elsewhere: LookElsewhere | None = None
         """In a cluster: the room of a request that is not here may be on another node."""
+        self.on_answered: Callable[[Session], None] = lambda _: None
+        """Called with the session of each request that was answered here."""
         self._queues: dict[Session, deque[Request]] = {}
         self._tasks: dict[Session, asyncio.Task[None]] = {}
         self._is_stopped = False
@@ -142,6 +144,7 @@ class RequestHandler:
                     session.replied(kept)
                 _send(session, sent)
                 self._settle(session)
+                self.on_answered(session)
         finally:
             self._settle(session)
             del self._queues[session], self._tasks[session]

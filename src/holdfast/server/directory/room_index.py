@@ -1,6 +1,6 @@
-"""The search index of a node's rooms."""
+"""The search index: of a node's rooms, and in a cluster also of those that other nodes list."""
 
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator, Callable, Iterator
 from contextlib import suppress
 from itertools import islice, takewhile
 
@@ -13,6 +13,7 @@ from holdfast.schemas.room import RoomInfo, RoomPage
 from holdfast.search import Index, Query, parse_query
 from holdfast.search.language import Comparison, Operator, Term, conjunction
 from holdfast.server.context import Context
+from holdfast.server.directory.remote_rows import RemoteRow, RemoteRows
 from holdfast.server.directory.watches import Slices, TellRooms, Viewer, Watches, size_of
 from holdfast.server.rooms.runner import RoomRunner
 
@@ -36,6 +37,10 @@ class RoomIndex:
         self._faults = context.faults
         self._index = Index(columns_max=self._limits.indexed_properties_max)
         self._runners: dict[str, RoomRunner] = {}
+        self.remote = RemoteRows(self._limits.remote_rooms_max)
+        """Rooms of other nodes."""
+        self.on_change: list[Callable[[str], None]] = []
+        """A room of this node has changed, or is gone."""
         # Rooms whose row is outdated, the longest outdated first.
         self._stale: dict[RoomRunner, None] = {}
         # The number of each room's last change, in that order: finds rooms that changed during a search for an opening.
@@ -62,7 +67,7 @@ class RoomIndex:
         self._touches += 1
         self._touched.pop(runner, None)
         self._touched[runner] = self._touches
-        self.watches.changed(runner.id)
+        self._changed(runner.id)
         if len(self._stale) > _REFRESHED_AT_ONCE and not self._is_catching_up:
             self._is_catching_up = True
             self._slices.add(self._catch_up)
@@ -75,8 +80,43 @@ class RoomIndex:
             del self._runners[runner.room.id]
             self._stale.pop(runner, None)
             self._touched.pop(runner, None)
-            self._index.remove(runner.room.id)
-            self.watches.changed(runner.room.id)
+            self._put_remote(runner.room.id)
+            self._changed(runner.room.id)
+
+    def _changed(self, room_id: str) -> None:
+        self.watches.changed(room_id)
+        for heard in self.on_change:
+            heard(room_id)
+
+    def runner(self, room_id: str) -> RoomRunner | None:
+        """The room, if it is on this node and listed."""
+        return self._runners.get(room_id)
+
+    # Rooms of other nodes
+
+    def list_remote(self, room: RemoteRow) -> bool:
+        """Another node lists a room; False if there are too many."""
+        is_listed = self.remote.put(room)
+        self._remote_changed(room.info.id)
+        return is_listed
+
+    def unlist_remote(self, life: str, room_id: str) -> None:
+        """It lists the room no more."""
+        if self.remote.remove(life, room_id):
+            self._remote_changed(room_id)
+
+    def _remote_changed(self, room_id: str) -> None:
+        if room_id not in self._runners:
+            # If it is here, that is the truth.
+            self._put_remote(room_id)
+            self.watches.changed(room_id)
+
+    def _put_remote(self, room_id: str) -> None:
+        remote = self.remote.get(room_id)
+        if remote is not None:
+            self._index.put(remote.info)
+        else:
+            self._index.remove(room_id)
 
     def row(self, room_id: str) -> RoomInfo | None:
         """A room's current row."""
@@ -124,7 +164,7 @@ class RoomIndex:
 
     def visible_to(self, player_id: PlayerId) -> Viewer:
         """What this player may find."""
-        return Viewer(self._runners, player_id)
+        return Viewer(self._runners, self.remote, player_id)
 
     async def search(self, request: Search, viewer: Viewer | None) -> RoomPage:
         """Search in slices, so that no search blocks the event loop. Without a viewer, all rooms are visible."""
@@ -143,9 +183,7 @@ class RoomIndex:
                 visible=viewer,
             )
             for row in found.rows:
-                info = (
-                    self._runners[row.id].entry.info(sees_code=True) if viewer is None else viewer.show_listed(row.id)
-                )
+                info = self._whole(row.id) if viewer is None else viewer.show_listed(row.id)
                 bytes_left -= size_of(info)
                 if bytes_left < 0 and last is not None:
                     # As many as fit in one answer.
@@ -156,6 +194,34 @@ class RoomIndex:
             if len(rooms) >= request.limit or not cursor or looked >= self._limits.search_examined_max:
                 is_empty = not rooms and not cursor and not request.cursor
                 return RoomPage(rooms, cursor, self._index.why_empty(query, viewer) if is_empty else "")
+
+    def _whole(self, room_id: str) -> RoomInfo:
+        """A listed room as operators see it."""
+        runner, remote = self._runners.get(room_id), self.remote.get(room_id)
+        if runner is not None:
+            return runner.entry.info(sees_code=True)
+        assert remote is not None
+        return remote.shown(sees_code=True)
+
+    async def open_rows(self, wanted: Query) -> AsyncGenerator[RoomInfo]:
+        """Rooms of all nodes that a new player might join without a password, oldest first, as they are listed."""
+        query = Query(conjunction(*_OPEN, wanted.where), wanted.order, b"")
+        cursor, looked = "", 0
+        while looked < self._limits.search_examined_max:
+            await self._caught_up()
+            found = self._index.search(
+                query,
+                now=self._wall_clock(),
+                limit=_OPENINGS_AT_ONCE,
+                cursor=cursor,
+                budget=self._limits.search_slice_max,
+                visible=lambda row: row.visibility == "public",
+            )
+            for row in found.rows:
+                yield row
+            cursor, looked = found.cursor, looked + found.looked
+            if not cursor:
+                return
 
     def _known_opening(self, wanted: Query) -> RoomRunner | None:
         """The oldest opening, if that is known without a search: nearly always the one of before.
@@ -235,7 +301,8 @@ class RoomIndex:
         return (runner for runner, _ in touched)
 
     def _is_public(self, row: RoomInfo) -> bool:
-        return self._runners[row.id].context.listing.visibility == "public"
+        runner = self._runners.get(row.id)
+        return runner is not None and runner.context.listing.visibility == "public"
 
     # Watching
 

@@ -34,6 +34,8 @@ class RoomNames:
         self._random = random
         self._now = now
         self._codes: dict[str, str] = {}
+        self.is_code_elsewhere: Callable[[str], bool] = lambda _: False
+        """Whether a room of another node has this code, as far as is known."""
         # Of kinds whose names are unique.
         self._names: dict[tuple[str, str], str] = {}
         self._name_of: dict[str, tuple[str, str]] = {}
@@ -48,9 +50,14 @@ class RoomNames:
         """Assign a new unique code to a room."""
         while True:
             code = join_code(self._random.randbytes(CODE_LENGTH))
-            if code not in self._codes:
+            if code not in self._codes and not self.is_code_elsewhere(code):
                 self._codes[code] = room_id
                 return code
+
+    def recode(self, room_id: str, listing: RoomListing) -> None:
+        """Give a room another code."""
+        self._codes.pop(listing.code, None)
+        listing.code = self.new_code(room_id)
 
     def coded(self, code: str) -> str | None:
         """The id of the room with this code, if it is here."""
@@ -115,11 +122,26 @@ class RoomNames:
             # It failed, so the next request tries again, even if nobody waits for this one any more.
             del self._made[key]
 
+    async def made_with(self, creator: str, key: str) -> str:
+        """Wait for the room that is being made with a key: its id; "" if there is none, or why it could not be made."""
+        made = self._made.get((creator, key))
+        if made is None:
+            return ""
+        if made.making is not None:
+            making = made.making
+            await asyncio.wait([making])
+            return making.result()
+        return made.room_id
+
+    def is_elsewhere(self, creator: str, key: str) -> None:
+        """Another node has the room of this key."""
+        self._made.pop((creator, key), None)
+
     # Creators
 
-    def check_creator(self, creator: str, most: int) -> None:
-        """Refuse a player who has created this many rooms that have not ended."""
-        rooms = len(self._by_creator.get(creator, ()))
+    def check_creator(self, creator: str, most: int, elsewhere: int = 0) -> None:
+        """Refuse a player who has created this many rooms that have not ended, so many of them on other nodes."""
+        rooms = len(self._by_creator.get(creator, ())) + elsewhere
         if creator and rooms >= most:
             limit = f"you have created {rooms} rooms that have not ended: end one of them first"
             raise Throttled(limit if rooms else "you may not create rooms")

@@ -18,6 +18,7 @@ from holdfast.schemas.frames import FRAME_HEAD_BYTES
 from holdfast.schemas.room import RoomInfo
 from holdfast.search import Query
 from holdfast.server.context import Context
+from holdfast.server.directory.remote_rows import RemoteRows
 from holdfast.server.rooms.runner import RoomRunner
 
 TellRooms = Callable[[Session, str, list[RoomInfo], list[str]], None]
@@ -65,14 +66,18 @@ class Slices:
 class Viewer:
     """What one player may find: public rooms, and those they created or have a seat in."""
 
-    __slots__ = ("_player_id", "_runners")
+    __slots__ = ("_player_id", "_remote", "_runners")
 
-    def __init__(self, runners: dict[str, RoomRunner], player_id: PlayerId) -> None:
+    def __init__(self, runners: dict[str, RoomRunner], remote: RemoteRows, player_id: PlayerId) -> None:
         self._runners = runners
+        self._remote = remote
         self._player_id = player_id
 
     def __call__(self, row: RoomInfo) -> bool:
-        runner = self._runners[row.id]
+        runner = self._runners.get(row.id)
+        if runner is None:
+            remote = self._remote.get(row.id)
+            return remote is not None and (row.visibility == "public" or remote.knows(self._player_id))
         return runner.context.listing.visibility == "public" or self._knows(runner)
 
     def _knows(self, runner: RoomRunner) -> bool:
@@ -85,7 +90,11 @@ class Viewer:
 
     def show_listed(self, room_id: str) -> RoomInfo:
         """A room of the index as the player sees it."""
-        return self.show(self._runners[room_id])
+        runner, remote = self._runners.get(room_id), self._remote.get(room_id)
+        if runner is not None:
+            return self.show(runner)
+        assert remote is not None
+        return remote.shown(sees_code=remote.knows(self._player_id))
 
     def show(self, runner: RoomRunner) -> RoomInfo:
         """The room as the player sees it, also when it has just ended."""

@@ -1,7 +1,7 @@
 """How a durable room is kept: what a turn has changed is saved before anybody hears of it."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any
 
@@ -21,6 +21,7 @@ from holdfast.server.rooms.runner import RoomRunner
 from holdfast.server.rooms.services import RoomServices
 from holdfast.server.rooms.timer_arguments import saved_argument
 from holdfast.server.rooms.turns import Turns
+from holdfast.stores.port import Write
 
 
 class StorePersistence(Persistence):
@@ -52,6 +53,9 @@ class StorePersistence(Persistence):
             runner.turns.writer = self.writer
         runner.turns.turn_ended = partial(self._committer.turn_ended, self.writer)
         self._committer.add(self.writer)
+
+    def claim(self, writes: Sequence[Write]) -> None:
+        self.writer.claims += writes
 
     def changed(self) -> None:
         """Save the room with the next commit."""

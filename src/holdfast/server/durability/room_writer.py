@@ -127,6 +127,8 @@ class RoomWriter:
         self._large_seats: dict[Seat, tuple[Any, ...]] = {}
         """What was last saved of seats that take long to encode: those with many kept messages, or much data."""
         self._pending: _Pending | None = None
+        self.claims: list[Write] = []
+        """What a new room has claimed in the store: to be written again with its first record."""
         self.effects: list[EffectRecord] = []
         """To be carried out once the current turn is saved."""
         self._read_data = state_reader(player_data_type(type(room)))
@@ -235,6 +237,7 @@ class RoomWriter:
             pending.effects[f"effect/{self.room_id}/{number}.{position}"] = effect
         self.effects.clear()
         pending.sends = self._cut_sends(number)
+        pending.claims, self.claims = self.claims, []
         self._pending = pending
         return [
             # A room that ends before it was ever saved has no record to delete.
@@ -246,6 +249,7 @@ class RoomWriter:
                 for session, messages, key in pending.sends
                 if key
             ),
+            *pending.claims,
         ]
 
     def _cut_sends(self, number: str) -> list[tuple[Session, Messages, str]]:
@@ -291,6 +295,7 @@ class RoomWriter:
             outlet.release()
         for session, messages, key in pending.sends:
             self._context.hand_over(session, messages, SavedSend(key, next(ahead)) if key else None)
+        # The revisions of claims are read when they are needed.
         waiters, self._leaving_waiters = self._leaving_waiters, []
         for waiter in waiters:
             settle(waiter, None)
@@ -457,6 +462,7 @@ class _Pending(msgspec.Struct):
     """None: it is deleted."""
     effects: dict[str, EffectRecord] = {}
     sends: list[tuple[Session, Messages, str]] = []
+    claims: list[Write] = []
 
 
 def settle(waiter: asyncio.Future[None], error: Refused | None) -> None:

@@ -68,7 +68,8 @@ class RoomOperations:
         """Change a room's listing."""
         runner = self._directory.runner(request.room)
         password = await self._directory.passwords.keep(request.password or "")
-        await runner.call(runner.apply_update, request, password)
+        async with self._directory.renaming(runner, request.name):
+            await runner.call(runner.apply_update, request, password)
         await runner.persistence.saved()
         return _info(runner)
 

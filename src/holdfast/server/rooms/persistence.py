@@ -1,6 +1,6 @@
 """What differs between a room that ends with its process and one that outlives it: a strategy of its runner."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from holdfast.core.channel import Channel
@@ -12,6 +12,7 @@ from holdfast.schemas.room import EffectRecord
 from holdfast.server.rooms.outlet import ChannelOutlet, OutletOptions
 from holdfast.server.rooms.services import RoomServices
 from holdfast.server.rooms.turns import Turns
+from holdfast.stores.port import Write
 
 _EFFECT_ID_BYTES = 9
 
@@ -42,6 +43,9 @@ class Persistence:
     def is_stalled(self) -> bool:
         """Whether the room takes no turns because the store does not save."""
         return False
+
+    def claim(self, writes: Sequence[Write]) -> None:
+        """Write these with the first record of a new room: if another server has them, it is lost."""
 
     async def saved(self) -> None:
         """Wait until the changes survive a crash."""

@@ -1,0 +1,132 @@
+"""What the nodes of a cluster ask each other about players, and about rooms that one makes for another's players.
+
+Fields are only ever added, with defaults: nodes of two versions hear each other.
+"""
+
+from msgspec import Struct
+
+from holdfast.schemas.requests import JoinOrCreate
+from holdfast.schemas.room import RoomInfo
+from holdfast.schemas.rows import NumberedRow
+
+# Players
+
+
+class SeatHere(Struct, frozen=True, array_like=True):
+    """A room in which a player has a seat or a reservation."""
+
+    room: RoomInfo
+    """As the player sees it."""
+    is_seated: bool
+    """Not only reserved."""
+    is_own: bool
+    """A seat to return to, or one that they reserved themselves: `join_or_create` takes it."""
+
+
+class SessionHere(Struct, frozen=True, array_like=True):
+    """A session of a player; an agent's is none."""
+
+    id: str
+    name: str = ""
+    is_connected: bool = True
+    away_s: float = 0.0
+    """How long it has been disconnected."""
+    age_s: float = 0.0
+
+
+class SignInHere(Struct, frozen=True, array_like=True):
+    """A sign-in of a player that is being decided on another node."""
+
+    id: str
+
+
+class PlayerHere(Struct, frozen=True, array_like=True):
+    """What a node has of a player."""
+
+    sessions: list[SessionHere] = []
+    signing_in: list[SignInHere] = []
+    seats: list[SeatHere] = []
+
+
+class PlayersAsked(Struct, frozen=True, array_like=True):
+    """What do you have of these players?"""
+
+    players: list[str]
+    seats: bool = False
+    """Also of their seats."""
+
+
+class EndSessions(Struct, frozen=True, array_like=True):
+    """End these sessions: their player has signed in elsewhere."""
+
+    sessions: list[str]
+
+
+class PlayersGone(Struct, frozen=True, array_like=True):
+    """These players have no session on this node any more."""
+
+    life: str
+    players: list[str]
+
+
+# `join_or_create`
+
+
+class SeatAsked(Struct, frozen=True, array_like=True):
+    """Find a room for a player, or make one; the same `id` again gets the same answer."""
+
+    id: str
+    life: str
+    """The node of the player's session."""
+    player: str
+    address: str
+    roles: list[str]
+    request: JoinOrCreate
+
+
+class Seated(Struct, frozen=True, array_like=True):
+    """A seat is reserved for the player there."""
+
+    room: str
+
+
+class Newcomer(Struct, frozen=True, array_like=True):
+    """A player who is about to join."""
+
+    player: str
+    roles: list[str]
+
+
+class KeepSeats(Struct, frozen=True, array_like=True):
+    """Reserve a seat for each of these players, as far as there are any."""
+
+    room: str
+    guests: list[Newcomer]
+
+
+class SeatsKept(Struct, frozen=True, array_like=True):
+    """The others have a seat."""
+
+    refused: dict[str, tuple[str, str]]
+    """Code and message, by player."""
+    row: NumberedRow | None = None
+    """The room as it is now; None if it is not here."""
+
+
+class MakeRoom(Struct, frozen=True, array_like=True):
+    """Make a room for this player, who has not found one; the same `id` again gets the same answer."""
+
+    id: str
+    player: str
+    address: str
+    roles: list[str]
+    request: JoinOrCreate
+
+
+class RoomMade(Struct, frozen=True, array_like=True):
+    """The room, and the node that has it."""
+
+    life: str
+    row: NumberedRow | None
+    """None: this node can make none now."""
+    why_not: str = ""

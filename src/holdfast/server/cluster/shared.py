@@ -1,0 +1,96 @@
+"""One directory on all nodes: composes what tells of rooms, finds them, and decides who has what."""
+
+from collections.abc import Callable
+
+from holdfast.core.errors import Throttled
+from holdfast.core.room_listing import spelled
+from holdfast.core.session import PlayerId, Session
+from holdfast.schemas.requests import JoinOrCreate
+from holdfast.schemas.room import RoomInfo
+from holdfast.schemas.shared import SeatHere
+from holdfast.server.cluster.asking import Asking
+from holdfast.server.cluster.claims import StoredClaims
+from holdfast.server.cluster.node import ClusterNode
+from holdfast.server.cluster.players import Players
+from holdfast.server.cluster.quick_seats import QuickSeats
+from holdfast.server.cluster.rows import RowListener, RowTeller
+from holdfast.server.cluster.takeover import Takeover
+from holdfast.server.context import Context
+from holdfast.server.directory.directory import Directory
+from holdfast.server.sessions import SessionLifecycle
+from holdfast.stores.port import Store
+
+
+class SharedDirectory:
+    """This node's part of it; the requests of players use it as `OtherNodes`."""
+
+    def __init__(
+        self,
+        context: Context,
+        node: ClusterNode,
+        takeover: Takeover,
+        store: Store,
+        *,
+        rooms: Directory,
+        lifecycle: SessionLifecycle,
+        has_come: Callable[[Session], bool],
+    ) -> None:
+        """`has_come` says whether a session was handed over for its present request."""
+        limits, random = context.limits, context.random
+        self._rooms = rooms
+        self._node = node
+        self.has_come = has_come
+        self.asking = Asking(node, limits)
+        self.teller = RowTeller(node, rooms.index, limits)
+        self.listener = RowListener(node, rooms.index, limits)
+        self.players = Players(node, context.clock, rooms, lifecycle)
+        self.claims = StoredClaims(node, self.asking, store, context.clock, limits, rooms=rooms, find=takeover.room)
+        self.quick = QuickSeats(
+            node,
+            self.asking,
+            self.players,
+            clock=context.clock,
+            limits=limits,
+            random=random,
+            rooms=rooms,
+            teller=self.teller,
+            listener=self.listener,
+        )
+        # Of rooms that two nodes have made at once: both may have drawn the same.
+        self.listener.on_row.append(lambda remote: rooms.code_is_used(remote.row.code, remote.info))
+        rooms.claims = self.claims
+        rooms.names.is_code_elsewhere = lambda code: rooms.index.remote.of_code(spelled(code)) is not None
+
+    async def start(self) -> None:
+        """Hear of the rooms of the other nodes. The bus is open already."""
+        await self.listener.start()
+
+    def begin(self) -> None:
+        """This node writes from now on."""
+        self.claims.start()
+
+    def stop(self) -> None:
+        self.quick.stop()
+        self.claims.stop()
+        self.players.stop()
+        self.teller.stop()
+        self.listener.stop()
+
+    # `OtherNodes`
+
+    async def seats(self, player_id: PlayerId) -> list[SeatHere]:
+        elsewhere = await self.players.elsewhere(player_id, seats=True)
+        if elsewhere.missing:
+            names = ", ".join(self._node.name_of(life) for life in elsewhere.missing)
+            raise Throttled(f"a node of the cluster does not answer ({names}); try again in a moment")
+        return elsewhere.seats
+
+    async def own_seat(self, player_id: PlayerId, kind: str) -> str:
+        return await self.quick.own(player_id, kind)
+
+    async def find_seat(self, session: Session, request: JoinOrCreate) -> str:
+        return await self.quick.find(session, request)
+
+    async def show(self, player_id: PlayerId, room_id: str) -> RoomInfo | None:
+        remote = self._rooms.index.remote.get(room_id)
+        return remote.shown(sees_code=remote.knows(player_id)) if remote is not None else None
