@@ -47,7 +47,7 @@ MAY_IMPORT: Mapping[str, str] = {
     "server": "schemas state core search logs observability transports identity stores cluster",
     # The API is handed to a server, which does not import it.
     "http": "schemas core logs transports server",
-    "cli": f"{TOP} schemas state core search logs observability transports identity stores http client server",
+    "cli": f"{TOP} schemas state core search logs observability transports identity stores cluster http client server",
     "testing": f"{TOP} schemas state core transports identity stores cluster http client server",
     TOP: "schemas state core library observability transports identity stores http client server cli testing",
 }

@@ -3,7 +3,8 @@
 import functools
 import logging
 import os
-from collections.abc import Callable, Sequence
+import socket
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from difflib import get_close_matches
 from functools import cached_property
@@ -81,8 +82,9 @@ class ListenOptions:
     full_share: tuple[str, ...]
     insecure: bool
 
-    def listen(self) -> list[Listen]:
-        """The listeners; `ValueError` if the options do not fit together."""
+    def listen(self, sockets: Mapping[str, Sequence[socket.socket]] | None = None) -> list[Listen]:
+        """The listeners; `ValueError` if the options do not fit together. `sockets` listen already, by transport."""
+        given = sockets or {}
         shared: dict[str, Any] = {
             "host": self.host,
             "tls": self.tls,
@@ -90,10 +92,17 @@ class ListenOptions:
             "proxy_protocol": self.proxy_protocol,
             "insecure": self.insecure,
         }
-        websocket = WebSocket(port=self.port, origins=self.origin, compression=self.compression, **shared)
-        ports: list[Listen] = [websocket, Tcp(port=self.tcp_port, **shared)]
+        websocket = WebSocket(
+            port=self.port,
+            origins=self.origin,
+            compression=self.compression,
+            sockets=given.get(WebSocket.transport, ()),
+            **shared,
+        )
+        ports: list[Listen] = [websocket, Tcp(port=self.tcp_port, sockets=given.get(Tcp.transport, ()), **shared)]
         if self.enet_port is not None:
-            ports.append(Enet(host=self.host, port=self.enet_port, insecure=self.insecure))
+            sockets_of_enet = given.get(Enet.transport, ())
+            ports.append(Enet(host=self.host, port=self.enet_port, insecure=self.insecure, sockets=sockets_of_enet))
         return ports
 
     @cached_property
@@ -267,8 +276,10 @@ def log_options(command: Command) -> Command:
         *args: Any, log_format: Format, log_no_addresses: bool, packet_log: Path | None, verbose: int, **arguments: Any
     ) -> None:
         level = _LEVELS[min(verbose, len(_LEVELS) - 1)]
+        # Workers share one stream.
+        node = worker.name if (worker := arguments.get("worker")) is not None else ""
         try:
-            set_up(level, log_format, packet_file=packet_log, with_addresses=not log_no_addresses)
+            set_up(level, log_format, packet_file=packet_log, with_addresses=not log_no_addresses, node=node)
         except OSError as error:
             raise click.ClickException(f"The packet log {packet_log} cannot be written: {error.strerror}.") from None
         command(*args, verbose=verbose, **arguments)
@@ -281,6 +292,7 @@ def log_options(command: Command) -> Command:
 
 SECRET_VARIABLE = "HOLDFAST_SECRET"  # noqa: S105 - where it is, not what it is
 API_KEY_VARIABLE = "HOLDFAST_API_KEY"
+CLUSTER_VARIABLE = "HOLDFAST_CLUSTER"
 _SECRET_RECIPE = 'python -c "import secrets; print(secrets.token_hex())"'  # noqa: S105 - how to make one
 
 

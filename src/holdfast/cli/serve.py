@@ -3,6 +3,7 @@
 import errno
 import os
 import re
+import socket
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,13 +12,13 @@ from typing import get_args
 import click
 from click.core import ParameterSource
 from rich.console import Console
-from rich.text import Text
 
 import holdfast
 from holdfast import HttpApi, Server, Storage, Tls, WebSocket
 from holdfast.cli.loading import Game, load
 from holdfast.cli.options import (
     API_KEY_VARIABLE,
+    CLUSTER_VARIABLE,
     EXPOSED_ADVICE,
     LOG_OPTIONS,
     SECRET_VARIABLE,
@@ -35,7 +36,9 @@ from holdfast.cli.options import (
     store_failed,
 )
 from holdfast.cli.reload import Supervised, supervise
-from holdfast.cli.showing import counted
+from holdfast.cli.showing import counted, show_facts
+from holdfast.cli.workers.command import WorkerOptions, serve_with_workers, worker_count
+from holdfast.cli.workers.worker import Assignment, WorkerLine
 from holdfast.core.addresses import is_loopback
 from holdfast.core.limits import Limits
 from holdfast.http.api import DEFAULT_HOST, DEFAULT_PORT
@@ -50,6 +53,8 @@ from holdfast.transports.listeners import Exposed
 _IN_MEMORY = "memory:"
 """The store that keeps nothing when the process ends, not even the key for guest credentials."""
 
+_PORT_OPTIONS = "with --port, --tcp-port, --enet-port or --http-port"
+
 Fact = tuple[str, str]
 """A label, which is empty for a note on the line before, and its text."""
 
@@ -62,6 +67,7 @@ class StoreInfo:
     is_lazy: bool = False
     forgets_guests: bool = False
     supervised: Supervised | None = None
+    worker: WorkerLine | None = None
 
 
 @click.command()
@@ -97,8 +103,22 @@ class StoreInfo:
 @click.option(
     "--cluster",
     metavar="URL",
+    envvar=CLUSTER_VARIABLE,
     help="Make this server a node of a cluster, instead of --store: the addresses of its NATS servers and its name, as"
-    " in nats://10.0.0.1,10.0.0.2,10.0.0.3/arena.",
+    f" in nats://10.0.0.1,10.0.0.2,10.0.0.3/arena; also ${CLUSTER_VARIABLE}, which other users cannot read.",
+)
+@click.option(
+    "--workers",
+    callback=worker_count,
+    metavar="N",
+    help="Serve with N processes on the same ports, or one for each core (auto); needs holdfast[workers], unless there"
+    " is a --cluster for them.",
+)
+@click.option(
+    "--data",
+    type=click.Path(file_okay=False, path_type=Path),
+    metavar="FOLDER",
+    help="The folder in which --workers save durable rooms; by default game.holdfast for game.py.",
 )
 @click.option(
     "--recovery",
@@ -127,10 +147,11 @@ class StoreInfo:
     " they are kept until this command ends.",
 )
 @click.option("--supervised", type=click.Path(path_type=Path), hidden=True)
+@click.option("--worker", callback=lambda _c, _p, value: None if value is None else WorkerLine.of(value), hidden=True)
 @limit_option
 @log_options
 @click.pass_context
-def serve(  # noqa: PLR0912, PLR0913 - one parameter for each option
+def serve(  # noqa: PLR0913 - one parameter for each option
     context: click.Context,
     game: str,
     *,
@@ -144,12 +165,15 @@ def serve(  # noqa: PLR0912, PLR0913 - one parameter for each option
     secret_file: Path | None,
     store: str | None,
     cluster: str | None,
+    workers: int | None,
+    data: Path | None,
     recovery: Pace,
     takeover: bool,
     drain: float,
     web: Path | None,
     reload: bool,
     supervised: Path | None,
+    worker: WorkerLine | None,
     limits: Limits,
     verbose: int,
 ) -> None:
@@ -159,65 +183,118 @@ def serve(  # noqa: PLR0912, PLR0913 - one parameter for each option
     its list `rooms`; placements can be started in the queues of its list `queues`. If it defines a holdfast.Server
     named `server`, that server is run as it is.
 
-    Rooms whose `durability` is "checkpoint" or "commit" need a --store or a --cluster. The exit code is 74 if the store
-    can no longer be trusted, for example after a failed fsync: start the server again to recover what was saved.
+    Rooms whose `durability` is "checkpoint" or "commit" need a --store, --workers or a --cluster. The exit code is 74
+    if the store can no longer be trusted, for example after a failed fsync: start the server again to recover what was
+    saved.
     """
     if reload:
         game_ports = {"--port": (listening.host, listening.port), "--tcp-port": (listening.host, listening.tcp_port)}
         if listening.enet_port is not None:
             game_ports["--enet-port"] = (listening.host, listening.enet_port)
         context.exit(supervise(game, game_ports | {"--http-port": (http_host, http_port)}))
-    parent = None if supervised is None else Supervised(supervised)
+    # A worker's parent is another one.
+    parent = None if supervised is None or worker is not None else Supervised(supervised)
     if parent is not None:
         parent.obey()
+    _check_places(context, store=store, cluster=cluster, workers=workers, data=data)
+    if context.get_parameter_source("drain") is ParameterSource.COMMANDLINE:
+        limits = replace(limits, drain_s=drain)
+    if listening.full_share:
+        limits = replace(limits, full_share=(*limits.full_share, *listening.full_share))
+    if workers is not None and worker is None:
+        options = WorkerOptions(
+            game=game,
+            count=workers,
+            data=data,
+            temporary=None if parent is None else parent.folder / "rooms",
+            cluster=cluster,
+            name=name,
+            listening=listening,
+            http=None if no_http else (http_host, http_port),
+            limits=limits,
+        )
+        context.exit(_serve_with_workers(options))
     loaded = load(game, full_traceback=verbose > 0)
     if loaded.server is not None:
+        if worker is not None:
+            raise click.ClickException(
+                f"{game} makes its own server, which is one process: --workers needs a file that defines Room classes."
+            )
         _reject_options(context, game)
         _run(loaded.server, loaded, StoreInfo(store="", supervised=parent))
         return
-    if cluster is not None:
-        _check_cluster(store)
     if parent is not None and cluster is None:
         store = store or parent.store
     if web is not None and no_http:
         raise click.UsageError("--web needs the HTTP port: remove --no-http.")
-    for option in ("recovery", "takeover"):
-        if store is None and context.get_parameter_source(option) is ParameterSource.COMMANDLINE:
-            raise click.ClickException(f"--{option} needs a store: add one, as in --store sqlite:game.db.")
     secret = read_secret(secret_file)
-    if context.get_parameter_source("drain") is ParameterSource.COMMANDLINE:
-        limits = replace(limits, drain_s=drain)
+    assignment = Assignment(cluster) if worker is None else worker.loaded(has_durable_rooms=_has_durable(loaded))
     try:
-        if listening.full_share:
-            limits = replace(limits, full_share=(*limits.full_share, *listening.full_share))
         server = Server(
             loaded.rooms,
-            listen=listening.listen(),
+            listen=listening.listen(assignment.sockets),
             grace_s=grace,
             secret=secret,
             store=None if store is None else Storage(store, recovery=recovery, takeover=takeover),
-            cluster=cluster,
-            name=name,
+            cluster=assignment.cluster,
+            name=name if worker is None else worker.name,
             region=region,
             queues=loaded.queues,
             check_name=loaded.check_name,
             limits=limits,
-            http=None if no_http else _api(http_host, http_port, listening.tls, web),
+            http=None if no_http else _api(http_host, http_port, listening.tls, web, assignment.http),
         )
     except Exposed as error:
         raise click.ClickException(f"{game}: {error}. {EXPOSED_ADVICE}") from None
     except ValueError as error:
         raise click.ClickException(f"{game}: {error}") from None
-    forgets_guests = secret is None and cluster is None and store in {None, _IN_MEMORY}
-    _run(server, loaded, StoreInfo(store or cluster or "", recovery == "lazy", forgets_guests, parent))
+    forgets_guests = secret is None and assignment.cluster is None and store in {None, _IN_MEMORY}
+    store_info = StoreInfo(store or cluster or "", recovery == "lazy", forgets_guests, parent, worker)
+    _run(server, loaded, store_info)
 
 
-def _check_cluster(store: str | None) -> None:
-    if store is not None:
+def _has_durable(game: Game) -> bool:
+    return any(room.durability != "memory" for room in game.rooms)
+
+
+def _check_places(
+    context: click.Context, *, store: str | None, cluster: str | None, workers: int | None, data: Path | None
+) -> None:
+    """Whether the options agree on where rooms are saved."""
+    if store is not None and cluster is not None:
         raise click.UsageError(
             "--store cannot be used with --cluster: a cluster keeps its rooms in the JetStream of its NATS servers,"
-            " where every node finds them. Remove --store."
+            " where every node finds them. Remove --store; to take its rooms along, see `holdfast store copy`."
         )
+    if store is not None and workers is not None:
+        raise click.UsageError(
+            "--store cannot be used with --workers: the workers share a store on a NATS server that they bring along."
+            " Remove --store, and name its folder with --data FOLDER; to take the rooms of a store along, see"
+            " `holdfast store copy`."
+        )
+    if data is not None and (workers is None or cluster is not None):
+        instead = "use --store sqlite:game.db" if workers is None else "a --cluster keeps its rooms in its NATS servers"
+        raise click.UsageError(f"--data is for --workers without a --cluster: {instead}.")
+    for option in ("recovery", "takeover"):
+        if store is None and context.get_parameter_source(option) is ParameterSource.COMMANDLINE:
+            if cluster is None and workers is None:
+                raise click.ClickException(f"--{option} needs a store: add one, as in --store sqlite:game.db.")
+            raise click.ClickException(f"--{option} is for a --store: the nodes of a cluster take over by themselves.")
+
+
+def _serve_with_workers(options: WorkerOptions) -> int:
+    console = Console(highlight=False)
+    try:
+        code = serve_with_workers(options, console)
+    except Exposed as error:
+        raise click.ClickException(f"{options.game}: {error}. {EXPOSED_ADVICE}") from None
+    except OSError as error:
+        raise _listen_failed(error, _PORT_OPTIONS) from None
+    except ValueError as error:
+        raise click.ClickException(f"{options.game}: {error}") from None
+    if options.temporary is None and code == 0:
+        console.print("Stopped.")
+    return code
 
 
 def _run(server: Server, game: Game, store_info: StoreInfo) -> None:
@@ -227,13 +304,17 @@ def _run(server: Server, game: Game, store_info: StoreInfo) -> None:
     def ready(server: Server) -> None:
         nonlocal is_open
         is_open = True
-        _announce(console, server, game, store_info)
+        if store_info.worker is not None:
+            store_info.worker.ready(server, list(_facts(server, game, store_info)))
+        else:
+            _announce(console, server, game, store_info)
 
     def draining(event: NodeDraining) -> None:
         rooms = len(server.parts.drain.waits_for)
         if rooms:
             what = counted(rooms, "room")
-            console.print(f"Draining: {what} may go on for {event.deadline_s:g} s. Send a second signal to stop now.")
+            who = "Draining" if store_info.worker is None else f"{store_info.worker.name} drains"
+            console.print(f"{who}: {what} may go on for {event.deadline_s:g} s. Send a second signal to stop now.")
 
     server.on(NodeDraining, draining)
     try:
@@ -242,7 +323,7 @@ def _run(server: Server, game: Game, store_info: StoreInfo) -> None:
         if is_open:
             raise
         raise _start_failed(error, game, store_info) from None
-    if store_info.supervised is None:
+    if store_info.supervised is None and store_info.worker is None:
         console.print("Stopped.")
 
 
@@ -252,11 +333,15 @@ def _start_failed(error: OSError | ValueError | StoreError, game: Game, store_in
         return store_failed(shown_store(store_info.store) or f"of {game.name}", error)
     if not isinstance(error, OSError):
         return click.ClickException(f"{game.name}: {error}")
+    return _listen_failed(error, _PORT_OPTIONS if game.server is None else f"in {game.name}")
+
+
+def _listen_failed(error: OSError, where: str) -> click.ClickException:
+    """`where` says how to choose another port."""
     found = re.search(r"\('(?P<host>[^']*)', (?P<port>\d+)", str(error))
     if found is None or error.errno is None:
         return click.ClickException(f"Cannot listen: {error.strerror}. Is --host an address of this machine?")
     address = f"{found['host']}:{found['port']}"
-    where = "with --port, --tcp-port, --enet-port or --http-port" if game.server is None else f"in {game.name}"
     match error.errno:
         case errno.EADDRINUSE:
             words = f"{address} is in use, perhaps by another server: stop it, or choose another port {where}."
@@ -275,12 +360,12 @@ def _reject_options(context: click.Context, game: str) -> None:
             raise click.ClickException(f"{game} makes its own server: set {parameter.opts[0]} there, in its code.")
 
 
-def _api(host: str, port: int, tls: Tls | None, web: Path | None) -> HttpApi:
+def _api(host: str, port: int, tls: Tls | None, web: Path | None, listening: socket.socket | None = None) -> HttpApi:
     # On loopback without TLS: the certificate is for another name, and nobody else is on the way.
     if is_loopback(host):
         tls = None
     try:
-        return HttpApi(host, port, keys=read_api_keys(), tls=tls, web=web)
+        return HttpApi(host, port, keys=read_api_keys(), tls=tls, web=web, listening=listening)
     except ValueError as error:
         advice = f"set ${API_KEY_VARIABLE}" if web is None else "remove --web or --http-host"
         raise click.ClickException(f"{error} On the command line: {advice}.") from None
@@ -291,11 +376,7 @@ def _api(host: str, port: int, tls: Tls | None, web: Path | None) -> HttpApi:
 
 def _announce(console: Console, server: Server, game: Game, store_info: StoreInfo) -> None:
     """Print what is served, where, and what will outlive the process."""
-    console.print(Text.assemble(("Holdfast", "bold"), f" {holdfast.__version__} serves {game.name}"), soft_wrap=True)
-    for label, fact in _facts(server, game, store_info):
-        if fact:
-            console.print(Text.assemble((f"  {label:<10}", "dim"), fact), soft_wrap=True)
-    console.print("Press Ctrl-C to stop.", style="dim")
+    show_facts(console, game.name, _facts(server, game, store_info))
 
 
 def _facts(server: Server, game: Game, store_info: StoreInfo) -> Iterator[Fact]:
@@ -342,6 +423,8 @@ def _stored(server: Server, game: Game, store_info: StoreInfo) -> Iterator[Fact]
         return
     supervised = store_info.supervised
     is_temporary = supervised is not None and store_info.store == supervised.store
+    if store_info.worker is not None and not store_info.store:
+        return  # the supervisor has something to say about all workers
     if server.parts.cluster is not None:
         yield "cluster", server.parts.cluster.place
         others = server.parts.cluster.others

@@ -3,7 +3,7 @@
 import json
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
@@ -14,6 +14,8 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
+
+import holdfast
 
 PIPE_COLUMNS = 160
 """The width of tables where there is no terminal: wide enough for every column."""
@@ -215,3 +217,12 @@ def span(seconds: float) -> str:
 def counted(number: int, what: str) -> str:
     """A number and its noun: "1 room", "2 rooms"."""
     return f"{number:,} {what}{'' if number == 1 else 's'}"
+
+
+def show_facts(console: Console, game: str, facts: Iterable[tuple[str, str]]) -> None:
+    """What a server that has started says of itself; a fact without a label is a note on the one before."""
+    console.print(Text.assemble(("Holdfast", "bold"), f" {holdfast.__version__} serves {game}"), soft_wrap=True)
+    for label, fact in facts:
+        if fact:
+            console.print(Text.assemble((f"  {label:<10}", "dim"), fact), soft_wrap=True)
+    console.print("Press Ctrl-C to stop.", style="dim")

@@ -1,9 +1,13 @@
 """The HTTP API as a setting of a server: its address, API keys and limits. This module imports neither Litestar nor
 uvicorn, which take half a second: they are imported when the API opens, and never if it does not."""
 
+import asyncio
 import hashlib
 import hmac
+import os
 import re
+import socket
+import sys
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -15,6 +19,7 @@ from holdfast.core.addresses import is_loopback
 from holdfast.core.limits import KIB, MIB
 from holdfast.core.removed import removed
 from holdfast.http.static import Folder
+from holdfast.transports.listening import bind_to
 
 if TYPE_CHECKING:
     # Not at run time: a command line that only needs the defaults would import the server.
@@ -152,6 +157,25 @@ def check_binding(host: str, *, has_keys: bool) -> None:
         )
 
 
+async def bind(host: str, port: int, *, has_keys: bool) -> socket.socket:
+    """A socket for the API, which does not listen yet; raises `OSError` if the address is taken."""
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+    family, kind, protocol, _, address = found[0]
+    # Only now is it known which address a name stands for.
+    check_binding(str(address[0]), has_keys=has_keys)
+    sock = socket.socket(family, kind, protocol)
+    try:
+        if os.name == "posix" and sys.platform != "cygwin":
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        sock.setblocking(False)
+        bind_to(sock, address)
+    except OSError:
+        sock.close()
+        raise
+    return sock
+
+
 class HttpApi:
     """The address to listen on, and the keys; raises `ValueError` if it would be open to everybody."""
 
@@ -165,10 +189,12 @@ class HttpApi:
         limits: HttpLimits | None = None,
         tls: "Tls | None" = None,
         web: Path | None = None,
+        listening: socket.socket | None = None,
     ) -> None:
         """With a certificate it serves https://; it may be that of the game's own ports.
 
-        `web` is a folder with a game's own pages, shown under /play to this machine only.
+        `listening` is a socket that is bound already, instead of one at `host` and `port`: several processes may have
+        it. `web` is a folder with a game's own pages, shown under /play to this machine only.
         """
         check_binding(host, has_keys=bool(keys))
         if web is not None and not is_loopback(host):
@@ -183,6 +209,7 @@ class HttpApi:
         self.tls = tls
         """Its certificate, which the server renews with those of its ports."""
         self.web = web
+        self._listening = listening
         self._stop: Callable[[], Awaitable[None]] | None = None
 
     @property
@@ -197,7 +224,9 @@ class HttpApi:
         # By name, so that they are imported now, and not with this module.
         app = import_module("holdfast.http.app").App(operations, self._keys, self._limits, folder=folder)
         ssl = None if self.tls is None else self.tls.context
-        server = import_module("holdfast.http.serving").HttpServer(app, self._host, self._port, ssl=ssl)
+        server = import_module("holdfast.http.serving").HttpServer(
+            app, self._host, self._port, ssl=ssl, listening=self._listening
+        )
         await server.start()
         self._stop = server.stop
         address: tuple[str, int] = server.address

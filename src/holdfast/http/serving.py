@@ -4,9 +4,7 @@ uvicorn and the event loop's own servers have no such limits, and would do a TLS
 """
 
 import asyncio
-import os
 import socket
-import sys
 from contextlib import suppress
 from email.utils import formatdate
 from ssl import SSLContext
@@ -19,7 +17,7 @@ from uvicorn.protocols.http.h11_impl import H11Protocol, RequestResponseCycle
 from uvicorn.server import ServerState
 
 from holdfast.core.addresses import address_group
-from holdfast.http.api import DEFAULT_HOST, DEFAULT_PORT, check_binding
+from holdfast.http.api import DEFAULT_HOST, DEFAULT_PORT, bind, check_binding
 from holdfast.http.app import App
 from holdfast.http.errors import MEDIA_TYPE, problem
 from holdfast.http.responses import ABORT
@@ -34,8 +32,15 @@ class HttpServer:
     """Serves an app from `start` to `stop`, as https:// with an `ssl` context; port 0 lets the system choose a port."""
 
     def __init__(
-        self, app: App, host: str = DEFAULT_HOST, port: int = DEFAULT_PORT, *, ssl: SSLContext | None = None
+        self,
+        app: App,
+        host: str = DEFAULT_HOST,
+        port: int = DEFAULT_PORT,
+        *,
+        ssl: SSLContext | None = None,
+        listening: socket.socket | None = None,
     ) -> None:
+        """`listening` is bound already, instead of one to `host` and `port`."""
         self.limits = app.context.limits
         self.connections = ConnectionLimits(
             per_address_max=self.limits.connections_per_address_max, total_max=self.limits.connections_max
@@ -62,7 +67,7 @@ class HttpServer:
         self._port = port
         options = {"ssl": ssl, "ssl_handshake_timeout": self.limits.request_s}
         self._transport_options: dict[str, Any] = {} if ssl is None else options
-        self._listening: socket.socket | None = None
+        self._listening = listening
         self._accepting: asyncio.Task[None] | None = None
         # The tasks that make transports, each with its socket until it has started.
         self._opening: dict[asyncio.Task[None], socket.socket | None] = {}
@@ -77,7 +82,8 @@ class HttpServer:
     async def start(self) -> None:
         """Listen; raises `OSError` if the address is taken."""
         assert self._accepting is None, "the server has been started already"
-        self._listening = await self._bind()
+        if self._listening is None:
+            self._listening = await self._bind()
         self._listening.listen(self.config.backlog)
         self._address = self._listening.getsockname()[:2]
         self._accepting = asyncio.create_task(self._accept(self._listening), name="accepting HTTP")
@@ -112,23 +118,7 @@ class HttpServer:
 
     async def _bind(self) -> socket.socket:
         """A bound socket: uvicorn would end the process if it could not bind one."""
-        loop = asyncio.get_running_loop()
-        found = await loop.getaddrinfo(self._host or None, self._port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
-        family, kind, protocol, _, address = found[0]
-        # Only now is it known which address a name stands for.
-        check_binding(str(address[0]), has_keys=self._has_keys)
-        sock = socket.socket(family, kind, protocol)
-        try:
-            if os.name == "posix" and sys.platform != "cygwin":
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            sock.setblocking(False)
-            sock.bind(address)
-        except OSError as error:
-            sock.close()
-            # In asyncio's own words, so that all listeners of a node report it alike.
-            message = f"error while attempting to bind on address {address[:2]!r}: {(error.strerror or '').lower()}"
-            raise OSError(error.errno, message) from None
-        return sock
+        return await bind(self._host, self._port, has_keys=self._has_keys)
 
     async def _accept(self, listening: socket.socket) -> None:
         loop = asyncio.get_running_loop()

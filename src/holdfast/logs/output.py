@@ -17,7 +17,7 @@ PACKETS = "holdfast.packets"
 ADDRESSES = frozenset({"address", "peer"})
 """The fields with the address of a player."""
 
-_TEXT = "%(asctime)s %(levelname)s %(name)s: %(message)s"
+_TEXT = "%(asctime)s %(levelname)s{node} %(name)s: %(message)s"
 
 
 class ConsoleFormatter(logging.Formatter):
@@ -28,8 +28,8 @@ class ConsoleFormatter(logging.Formatter):
 
     default_msec_format = "%s.%03d"
 
-    def __init__(self) -> None:
-        super().__init__(_TEXT)
+    def __init__(self, node: str = "") -> None:
+        super().__init__(_TEXT.format(node=f" {node}" if node else ""))
 
     def format(self, record: logging.LogRecord) -> str:
         """One line, with its traceback or dump."""
@@ -42,7 +42,14 @@ def _harmless(text: str) -> str:
 
 
 class JsonFormatter(logging.Formatter):
-    """One object per line: time (ISO 8601, UTC), level, logger, event, the fields, and an exception as text."""
+    """One object per line: time (ISO 8601, UTC), level, logger, event, the fields, and an exception as text.
+
+    With a name, also the node: `node`; a field of that name is then `node_`.
+    """
+
+    def __init__(self, node: str = "") -> None:
+        super().__init__()
+        self._node = node
 
     def format(self, record: logging.LogRecord) -> str:
         fields: dict[str, Any] = getattr(record, "fields", {})
@@ -52,6 +59,8 @@ class JsonFormatter(logging.Formatter):
             "logger": record.name,
             "event": getattr(record, "event", None) or record.getMessage(),
         }
+        if self._node:
+            line["node"] = self._node
         line |= {f"{name}_" if name in line else name: value for name, value in fields.items()}
         if record.exc_info and not record.exc_text:
             record.exc_text = self.formatException(record.exc_info)
@@ -74,21 +83,26 @@ class WithoutAddresses(logging.Filter):
         return True
 
 
-def set_up(level: int, form: Format, *, packet_file: Path | None = None, with_addresses: bool = True) -> None:
-    """Log this process to stderr, and its packet log to a file if one is named: `OSError` if that cannot be opened."""
+def set_up(
+    level: int, form: Format, *, packet_file: Path | None = None, with_addresses: bool = True, node: str = ""
+) -> None:
+    """Log this process to stderr, and its packet log to a file if one is named: `OSError` if that cannot be opened.
+
+    Each line begins with the name of the `node`, if it has one: several processes may share a stream.
+    """
     handler: logging.Handler = logging.StreamHandler(sys.stderr)
-    logging.basicConfig(level=level, handlers=[_dressed(handler, form, with_addresses=with_addresses)])
+    logging.basicConfig(level=level, handlers=[_dressed(handler, form, node, with_addresses=with_addresses)])
     if packet_file is not None:
         # It contains the players' messages.
         packet_file.touch(mode=0o600)
         handler = logging.FileHandler(packet_file, encoding="utf-8", errors="backslashreplace")
         packets = logging.getLogger(PACKETS)
-        packets.addHandler(_dressed(handler, form, with_addresses=with_addresses))
+        packets.addHandler(_dressed(handler, form, node, with_addresses=with_addresses))
         packets.propagate = False
 
 
-def _dressed(handler: logging.Handler, form: Format, *, with_addresses: bool) -> logging.Handler:
-    handler.setFormatter(JsonFormatter() if form == "json" else ConsoleFormatter())
+def _dressed(handler: logging.Handler, form: Format, node: str, *, with_addresses: bool) -> logging.Handler:
+    handler.setFormatter(JsonFormatter(node) if form == "json" else ConsoleFormatter(node))
     if not with_addresses:
         handler.addFilter(WithoutAddresses())
     return handler

@@ -339,7 +339,7 @@ class Server:
 
     async def _drain(self, within_s: float) -> None:
         parts = self.parts
-        if parts.cluster is not None:
+        if parts.cluster is not None and not parts.cluster.is_ending:
             # Before anybody is told: what goes on elsewhere does not end, and its players notice nothing.
             parts.drain.leave()
             await parts.cluster.migration.empty()

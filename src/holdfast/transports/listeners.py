@@ -3,9 +3,10 @@
 import asyncio
 import os
 import re
+import socket
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from ssl import OP_NO_RENEGOTIATION, PROTOCOL_TLS_SERVER, SSLContext, SSLError, SSLObject, TLSVersion
 from typing import ClassVar, NoReturn, Protocol
@@ -15,7 +16,7 @@ from holdfast.logs import get_logger
 from holdfast.transports import enet, tcp, websocket
 from holdfast.transports.http_upgrade import Directions, Origins
 from holdfast.transports.links import peer_name
-from holdfast.transports.listening import PendingConnections
+from holdfast.transports.listening import PendingConnections, SocketListener
 from holdfast.transports.port import Accept, Listener, Subprotocol, TransportLimits
 from holdfast.transports.proxies import TrustedProxies
 
@@ -146,6 +147,8 @@ class _Port(ABC):
     port: int
     insecure: bool = False
     """Listen on a public address without encryption: for a LAN, or a network of containers."""
+    sockets: Sequence[socket.socket] = field(default=(), repr=False)
+    """Sockets that listen already, instead of one at `host` and `port`: of systemd, or shared by several processes."""
 
     @property
     def is_public(self) -> bool:
@@ -240,6 +243,7 @@ class WebSocket(_StreamPort):
             accept,
             host=self.host,
             port=self.port,
+            sockets=self.sockets,
             subprotocols=opening.subprotocols,
             limits=opening.limits,
             ssl=self.context,
@@ -266,6 +270,7 @@ class Tcp(_StreamPort):
             accept,
             host=self.host,
             port=self.port,
+            sockets=self.sockets,
             subprotocols=opening.subprotocols,
             limits=opening.limits,
             ssl=self.context,
@@ -303,6 +308,7 @@ class Enet(_Port):
             accept,
             host=self.host,
             port=self.port,
+            sockets=self.sockets,
             subprotocols=opening.subprotocols,
             limits=opening.limits,
             pending_connections=opening.pending_connections,
@@ -324,7 +330,8 @@ class Listeners:
         self._http_tls = http_tls
         self._limits = limits
         self._certificate_check_s = certificate_check_s
-        self._open: list[Listener] = []
+        self._open: dict[str, Listener] = {}
+        """By the transport's name."""
         self.urls: dict[str, str] = {}
         """The URLs for clients, while the ports are open: {"websocket": "wss://127.0.0.1:7777", …}."""
         self.http: tuple[str, tuple[str, int]] | None = None
@@ -375,13 +382,29 @@ class Listeners:
         )
         for each in self.listen:
             listener = await each.open(accept, opening)
-            self._open.append(listener)
             count = 1 + sum(other.partition("-")[0] == each.transport for other in addresses)
             name = each.transport if count == 1 else f"{each.transport}-{count}"
+            self._open[name] = listener
             addresses[name] = listener.addresses[0]
             self.urls[name] = each.url(listener.addresses[0])
         self._watch_certificates()
         return addresses
+
+    def listen_also(self, sockets: Mapping[str, Sequence[socket.socket]]) -> None:
+        """Accept the clients of these sockets too, by transport; ENet's cannot be added."""
+        for name, listener in self._stream_listeners(sockets):
+            listener.listen_also(sockets[name])
+
+    def leave(self, sockets: Mapping[str, Sequence[socket.socket]]) -> None:
+        """Accept no more clients of these sockets, by transport; they stay open."""
+        for name, listener in self._stream_listeners(sockets):
+            listener.leave(sockets[name])
+
+    def _stream_listeners(self, names: Iterable[str]) -> Iterator[tuple[str, SocketListener]]:
+        for name in names:
+            listener = self._open.get(name)
+            if isinstance(listener, SocketListener):
+                yield name, listener
 
     def _watch_certificates(self) -> None:
         for tls in self.certificates:
@@ -399,7 +422,7 @@ class Listeners:
     async def close(self) -> None:
         if self._watching is not None:
             self._watching.cancel()
-        for listener in self._open:
+        for listener in self._open.values():
             await listener.close()
         self._open.clear()
         self.urls.clear()

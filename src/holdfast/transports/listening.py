@@ -189,9 +189,16 @@ class SocketListener:
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def open(
-        self, make: MakeProtocol, host: str, port: int, *, limits: TransportLimits, ssl: SSLContext | None
+        self,
+        make: MakeProtocol,
+        host: str,
+        port: int,
+        *,
+        limits: TransportLimits,
+        ssl: SSLContext | None,
+        sockets: Sequence[socket.socket] = (),
     ) -> None:
-        """Listen, and create a protocol for each connection."""
+        """Listen, and create a protocol for each connection. `sockets` listen already, instead of `host` and `port`."""
         self._make = make
         if ssl is not None:
             self._options = {
@@ -201,13 +208,28 @@ class SocketListener:
             }
         self._header_bytes_max = limits.proxy_header_bytes_max
         self._crowd = _CROWD * min(limits.unopened_per_address_max, limits.unopened_max)
-        self._sockets = await _bind(host, port, limits)
+        self._sockets = list(sockets) or await bind(host, port, limits)
         self.addresses = [sock.getsockname()[:2] for sock in self._sockets]
         for sock in self._sockets:
             self._listen(sock)
 
+    def listen_also(self, sockets: Sequence[socket.socket]) -> None:
+        """Accept the clients of these sockets too: nobody else accepts them now."""
+        for sock in sockets:
+            if sock not in self._sockets:
+                self._sockets.append(sock)
+                self._listen(sock)
+
+    def leave(self, sockets: Sequence[socket.socket]) -> None:
+        """Accept no more clients of these sockets: somebody else does. They stay open."""
+        for sock in sockets:
+            if sock in self._sockets:
+                self._sockets.remove(sock)
+                with suppress(NotImplementedError):
+                    asyncio.get_running_loop().remove_reader(sock)
+
     def _listen(self, listening: socket.socket) -> None:
-        if not self.closed:
+        if not self.closed and listening in self._sockets:
             try:
                 asyncio.get_running_loop().add_reader(listening, self._accept, listening)
             except NotImplementedError:  # Windows' event loop
@@ -328,8 +350,11 @@ async def _read(sock: socket.socket, size: int) -> bytes:
     return data
 
 
-async def _bind(host: str, port: int, limits: TransportLimits) -> list[socket.socket]:
-    """Listening sockets, like those of the loop's own servers: one for each address of the name."""
+async def bind(host: str, port: int, limits: TransportLimits, *, is_shared: bool = False) -> list[socket.socket]:
+    """Listening sockets, like those of the loop's own servers: one for each address of the name.
+
+    With `is_shared`, more of them can be bound to the same port, and each gets a part of the clients.
+    """
     loop = asyncio.get_running_loop()
     found = await loop.getaddrinfo(host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
     sockets: list[socket.socket] = []
@@ -339,6 +364,8 @@ async def _bind(host: str, port: int, limits: TransportLimits) -> list[socket.so
             sockets.append(sock)
             if os.name == "posix" and sys.platform != "cygwin":
                 sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if is_shared:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
             if family == socket.AF_INET6:
                 sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
             # Accepted sockets inherit this if it is set before the first of them. Everything a peer can send before the
@@ -346,16 +373,19 @@ async def _bind(host: str, port: int, limits: TransportLimits) -> list[socket.so
             # would accept megabytes.
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, limits.payload_bytes_max // 4)
             sock.setblocking(False)
-            try:
-                sock.bind(address)
-            except OSError as error:
-                # In asyncio's own words, so that all listeners of a node fail alike.
-                where, why = address[:2], (error.strerror or "").lower()
-                message = f"error while attempting to bind on address {where!r}: {why}"
-                raise OSError(error.errno, message) from None
+            bind_to(sock, address)
             sock.listen(_BACKLOG)
     except BaseException:
         for sock in sockets:
             sock.close()
         raise
     return sockets
+
+
+def bind_to(sock: socket.socket, address: Any) -> None:
+    """Bind it; `OSError` in asyncio's own words, so that all listeners of a node fail alike."""
+    try:
+        sock.bind(address)
+    except OSError as error:
+        where, why = address[:2], (error.strerror or "").lower()
+        raise OSError(error.errno, f"error while attempting to bind on address {where!r}: {why}") from None

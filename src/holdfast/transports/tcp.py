@@ -7,6 +7,7 @@ lost.
 """
 
 import asyncio
+import socket
 import struct
 from collections.abc import Callable, Sequence
 from ssl import SSLContext, create_default_context
@@ -315,6 +316,7 @@ async def listen(
     *,
     host: str,
     port: int,
+    sockets: Sequence[socket.socket] = (),
     subprotocols: Sequence[Subprotocol],
     limits: TransportLimits,
     ssl: SSLContext | None = None,
@@ -331,7 +333,7 @@ async def listen(
         transport.directions = directions
         return transport
 
-    await listener.open(accepted, host, port, limits=limits, ssl=ssl)
+    await listener.open(accepted, host, port, limits=limits, ssl=ssl, sockets=sockets)
     return listener
 
 

@@ -7,6 +7,7 @@ if that is malformed, with an error about it. See `_Upgrade.error`.
 
 import asyncio
 import logging
+import socket
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -140,6 +141,7 @@ async def listen(
     *,
     host: str,
     port: int,
+    sockets: Sequence[socket.socket] = (),
     subprotocols: Sequence[Subprotocol],
     limits: TransportLimits,
     ssl: SSLContext | None = None,
@@ -165,7 +167,7 @@ async def listen(
         compression=compression,
         directions=directions,
     )
-    await listener.open(endpoint.receive, host, port, limits=limits, ssl=ssl)
+    await listener.open(endpoint.receive, host, port, limits=limits, ssl=ssl, sockets=sockets)
     return listener
 
 

@@ -53,6 +53,8 @@ class ClusterParts:
     ) -> None:
         limits = context.limits
         self.place = cluster.place
+        self.is_ending = False
+        """Whether the whole cluster ends."""
         version, started_at = holdfast_version(), context.clock.wall_clock()
 
         def beat(number: int, loop_age_s: float) -> Beat:
@@ -142,6 +144,11 @@ class ClusterParts:
         """Take over what no node has: from now on this one writes."""
         self.takeover.start()
         self.directory.begin()
+
+    def end_whole(self) -> None:
+        """All nodes end now: what is here does not go on elsewhere."""
+        self.is_ending = True
+        self.takeover.stop()
 
     def stop_taking(self) -> None:
         """Take nothing more: this node ends."""

@@ -15,7 +15,7 @@ from holdfast.transports.enet.link import AcceptedLink, DialedLink
 from holdfast.transports.enet.peer import Peer, PeerState
 from holdfast.transports.enet.proof import SECRET_BYTES, STRANGERS_COMMANDS_MAX, AddressProof, Proven
 from holdfast.transports.links import peer_name, unreachable
-from holdfast.transports.listening import PendingConnections
+from holdfast.transports.listening import PendingConnections, bind_to
 from holdfast.transports.port import Accept, DialError, Listener, Receiver, Subprotocol, Transport, TransportLimits
 
 # Packets of thousands of clients that arrive at once; the system allows less, if it is not told otherwise.
@@ -179,19 +179,19 @@ async def listen(
     *,
     host: str,
     port: int,
+    sockets: Sequence[socket.socket] = (),
     subprotocols: Sequence[Subprotocol],
     limits: TransportLimits,
     pending_connections: PendingConnections | None = None,
 ) -> Listener:
-    """Accept ENet clients."""
+    """Accept ENet clients; `sockets` are bound already, instead of `host` and `port`."""
     pending_connections = pending_connections or PendingConnections(limits)
     loop = asyncio.get_running_loop()
     listener = _EnetListener()
-    found = await loop.getaddrinfo(host or None, port, type=socket.SOCK_DGRAM, flags=socket.AI_PASSIVE)
     try:
-        for family, kind, protocol, _, address in dict.fromkeys(found):
+        for sock in list(sockets) or await bind(host, port):
             make = partial(ServerSocket, accept, subprotocols, limits, pending_connections, os.urandom(SECRET_BYTES))
-            udp, served = await loop.create_datagram_endpoint(make, sock=_bound(family, kind, protocol, address))
+            udp, served = await loop.create_datagram_endpoint(make, sock=sock)
             listener.sockets.append(served)
             listener.addresses.append(udp.get_extra_info("sockname")[:2])
     except BaseException:
@@ -200,20 +200,28 @@ async def listen(
     return listener
 
 
-def _bound(family: int, kind: int, protocol: int, address: _Address) -> socket.socket:
-    sock = socket.socket(family, kind, protocol)
+async def bind(host: str, port: int, *, is_shared: bool = False) -> list[socket.socket]:
+    """A socket for each address of the name. With `is_shared`, more of them can be bound to the same port, and each
+    gets a part of the clients."""
+    loop = asyncio.get_running_loop()
+    found = await loop.getaddrinfo(host or None, port, type=socket.SOCK_DGRAM, flags=socket.AI_PASSIVE)
+    sockets: list[socket.socket] = []
     try:
-        sock.setblocking(False)
-        if family == socket.AF_INET6:
-            sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _SOCKET_BYTES)
-        sock.bind(address)
-    except OSError as error:
-        sock.close()
-        # As for the other listeners of a node.
-        where, why = address[:2], (error.strerror or "").lower()
-        raise OSError(error.errno, f"error while attempting to bind on address {where!r}: {why}") from None
-    return sock
+        for family, kind, protocol, _, address in dict.fromkeys(found):
+            sock = socket.socket(family, kind, protocol)
+            sockets.append(sock)
+            sock.setblocking(False)
+            if family == socket.AF_INET6:
+                sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            if is_shared:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _SOCKET_BYTES)
+            bind_to(sock, address)
+    except BaseException:
+        for sock in sockets:
+            sock.close()
+        raise
+    return sockets
 
 
 class _ClientSocket(_Socket):

@@ -1,0 +1,1 @@
+"""`holdfast serve --workers`: one game on all cores of a machine."""
