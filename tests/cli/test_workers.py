@@ -69,7 +69,7 @@ class Group:
         self.announcement = announcement
         host, port = websocket_address(announcement)
         self.url = f"ws://{host}:{port}"
-        self.pids = {name: int(pid) for name, pid in re.findall(r"(\S+) \(pid (\d+)\)", announcement)}
+        self.pids: dict[str, int] = {name: int(pid) for name, pid in re.findall(r"(\S+) \(pid (\d+)\)", announcement)}
 
     @property
     def nats_pid(self) -> int:

@@ -67,7 +67,8 @@ class HttpServer:
         self._port = port
         options = {"ssl": ssl, "ssl_handshake_timeout": self.limits.request_s}
         self._transport_options: dict[str, Any] = {} if ssl is None else options
-        self._listening = listening
+        self._given = listening
+        self._listening: socket.socket | None = None
         self._accepting: asyncio.Task[None] | None = None
         # The tasks that make transports, each with its socket until it has started.
         self._opening: dict[asyncio.Task[None], socket.socket | None] = {}
@@ -82,8 +83,7 @@ class HttpServer:
     async def start(self) -> None:
         """Listen; raises `OSError` if the address is taken."""
         assert self._accepting is None, "the server has been started already"
-        if self._listening is None:
-            self._listening = await self._bind()
+        self._listening = self._given or await self._bind()
         self._listening.listen(self.config.backlog)
         self._address = self._listening.getsockname()[:2]
         self._accepting = asyncio.create_task(self._accept(self._listening), name="accepting HTTP")

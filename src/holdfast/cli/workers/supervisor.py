@@ -108,8 +108,7 @@ class WorkerProcess:
     async def when(self, report: "asyncio.Future[Any]") -> None:
         """Wait for a report; `WorkerFailed` if it ends before."""
         ending = asyncio.create_task(self.ended())
-        waiting: list[asyncio.Future[Any]] = [report, ending]
-        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
+        await first_of(report, ending)
         if not report.done():
             raise WorkerFailed(ending.result())
         ending.cancel()
@@ -148,14 +147,13 @@ class WorkerSupervisor:
         self._cluster = ""
         self._workers: list[WorkerProcess] = []
         self._keeping: set[asyncio.Task[None]] = set()
-        self._is_stopping = False
 
     async def run(self) -> int:
         """Run until a signal; the exit code."""
         asked = self._on_signals()
         try:
             starting = asyncio.create_task(self._start())
-            await asyncio.wait([starting, asked], return_when=asyncio.FIRST_COMPLETED)
+            await first_of(starting, asked)
             if not starting.done():
                 starting.cancel()
                 await asyncio.wait([starting])
@@ -306,6 +304,11 @@ class WorkerSupervisor:
             task.cancel()
         if keeping:
             await asyncio.wait(keeping)
+
+
+async def first_of(*waiting: "asyncio.Future[Any]") -> None:
+    """Wait until one of them is done."""
+    await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
 
 
 def _why(code: int) -> str:
