@@ -43,7 +43,7 @@ unexport PYTHONDONTWRITEBYTECODE
 .PHONY: help setup web browser demo quick test check collect fmt lint types docs sim fuzz fuzz-state audit godot storm storm-cluster soak bench clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 setup: $(STAMP) ## install everything into .venv (again only when pyproject.toml or constraints.txt changed)
 
@@ -151,9 +151,9 @@ godot: $(STAMP) ## test ENet with Godot 4, which is fetched from Debian into .go
 storm: $(STAMP) ## kill a server again and again; check that nothing is lost (KILLS=1000, SEED=42, STORE=nats)
 	$(BIN)/python -m tests.storm --kills $(KILLS) $(if $(STORE),--store $(STORE)) $(if $(SEED),--seed $(SEED))
 
-storm-cluster: $(STAMP) ## the same with three nodes and three NATS servers; as root links are cut, too (KILLS=100)
+storm-cluster: $(STAMP) ## the same with three nodes and three NATS servers; as root links are cut, too (KILLS=100, OTHER=v0.2.0)
 	$(BIN)/python -m tests.storm_cluster --kills $(if $(filter file,$(origin KILLS)),100,$(KILLS)) \
-		$(if $(SEED),--seed $(SEED))
+		$(if $(SEED),--seed $(SEED)) $(if $(OTHER),--other $(OTHER))
 
 soak: $(STAMP) ## let players come and go for long; check that nothing grows (MINUTES=20)
 	$(BIN)/python -m tests.soak --minutes $(if $(filter file,$(origin MINUTES)),20,$(MINUTES))

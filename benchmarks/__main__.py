@@ -27,11 +27,14 @@ MODULES: dict[str, ModuleType] = {
     module.__name__.rpartition(".")[2]: module
     for module in (echo, tick, joins, held, growth, shared_state, storm, durable, search, neighbours)
 }
+CLUSTER = ("cluster_takeover", "cluster_moves", "cluster_relay", "cluster_nodes")
+"""With three NATS servers and three nodes; their name for all of them is "cluster"."""
 DETAILS: dict[str, tuple[str, ...]] = {
     "spectators": ("tick", "--rooms", "1", "--players", "1", "--spectators", "2000", "--hz", "5", "--rounds", "3"),
     **{name: (name,) for name in ("commit_bytes", "recovery", "restart", "saved", "large_state", "directory", "state")},
     "crowded_storm": ("storm",),
     "compression": ("compression",),
+    **{name: (name,) for name in CLUSTER},
 }
 """Questions about parts of Holdfast: programs that print tables of their own, and run only when they are asked for."""
 TINY: dict[str, dict[str, Any]] = {
@@ -140,7 +143,9 @@ def _names(text: str) -> list[str]:
     given = [each for each in text.replace(",", " ").split() if each]
     if "details" in given:
         given += DETAILS
-    if unknown := set(given) - {"details", *MODULES, *DETAILS}:
+    if "cluster" in given:
+        given += CLUSTER
+    if unknown := set(given) - {"details", "cluster", *MODULES, *DETAILS}:
         known = ", ".join((*MODULES, *DETAILS))
         raise argparse.ArgumentTypeError(f"there is no benchmark {', '.join(sorted(unknown))}; there are {known}")
     return [name for name in (*MODULES, *DETAILS) if name in given]
@@ -155,7 +160,7 @@ def _parse() -> argparse.Namespace:
         type=_names,
         default=list(MODULES),
         metavar="NAMES",
-        help=f"some of: {', '.join(MODULES)}; or details: {', '.join(DETAILS)}",
+        help=f"some of: {', '.join(MODULES)}; cluster for all that begin so; or details: {', '.join(DETAILS)}",
     )
     parser.add_argument(
         "--systems",

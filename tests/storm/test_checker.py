@@ -144,6 +144,20 @@ def test_a_room_with_more_players_than_seats_is_found(tmp_path: Path) -> None:
     assert found(take_a_seat_away, tmp_path) == {"overfull"}
 
 
+def test_who_left_a_room_in_which_nobody_else_was_has_no_seat_any_more(tmp_path: Path) -> None:
+    def be_there_one_after_the_other(story: Story) -> None:
+        first, second = (linked(n, n) for n in (1, 2))
+        story.clients["c1"] += [
+            ["joined", 6.0, "lair"],
+            ["got", 6.0, 1, "joined", "", 0, 5, first],
+            ["left", 6.0, "lair"],
+        ]
+        story.clients["c1"] += [["joined", 7.0, "lair"], ["got", 7.0, 3, "joined", "", 0, 5, second]]
+        story.final += [["room", "lair", 1, 3, "", "", 1, 3, second], ["seats", "lair", 1]]
+
+    assert "overfull" not in found(be_there_one_after_the_other, tmp_path)
+
+
 @pytest.mark.parametrize(("outcome", "is_seated"), [("resynced", True), ("reset", True), ("resynced", False)])
 def test_only_a_player_without_a_seat_may_be_told_anything_but_resumed(
     outcome: str, is_seated: bool, tmp_path: Path

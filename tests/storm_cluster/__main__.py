@@ -19,6 +19,7 @@ from tests.storm.disk import enter_namespace
 from tests.storm_cluster.checker import check
 from tests.storm_cluster.controller import Storm
 from tests.storm_cluster.network import Loopback, Namespaces, why_no_namespaces
+from tests.storm_cluster.other import python_of
 from tests.storm_cluster.plan import Plan
 from tests.storm_cluster.summary import episodes_line, summary
 
@@ -55,7 +56,9 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument("--hurry", type=float, default=0.3, help="clients wait this part of their back-off (0.3)")
     parser.add_argument("--loopback", action="store_true", help="cut no links: everything is on 127.0.0.1")
     parser.add_argument("--episodes", help="do these instead, with commas between: kill node,drain,stop node 5 …")
-    parser.add_argument("--python", action="append", default=[], help="node 1 (2 …) is of another version: its Python")
+    parser.add_argument(
+        "--other", metavar="REVISION", help="lives of nodes 1 and 2 are of this Git revision, or of this"
+    )
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     arguments = parser.parse_args(words)
     if not arguments.loopback and not arguments.inside:
@@ -75,16 +78,21 @@ def main(words: Sequence[str]) -> int:
         can_cut=network.can_cut,
         given=tuple(arguments.episodes.split(",")) if arguments.episodes else (),
     )
-    storm = Storm(plan, folder, network, Progress(plan.count).show, arguments.python)
+    other = python_of(arguments.other) if arguments.other else None
+    storm = Storm(plan, folder, network, Progress(plan.count).show, other)
     asyncio.run(storm.run())
     checked = check(folder)
     say(f"\nepisodes: {episodes_line(storm.counts)}\n{summary(checked)}")
     if checked.findings.violations:
         say(f"check again: {sys.executable} -m tests.storm_cluster.checker {folder}")
-        say(f"repeat (instants will differ): make storm-cluster KILLS={arguments.kills} SEED={seed}")
+        say(f"repeat (instants will differ): make storm-cluster KILLS={arguments.kills} SEED={seed}{_shown(arguments)}")
     elif arguments.folder is None:
         shutil.rmtree(folder)
     return 1 if checked.findings.violations else 0
+
+
+def _shown(arguments: argparse.Namespace) -> str:
+    return f" OTHER={arguments.other}" if arguments.other else ""
 
 
 if __name__ == "__main__":

@@ -2,9 +2,10 @@
 
 import asyncio
 import signal
+import sys
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from pathlib import Path
 from random import Random
@@ -21,6 +22,7 @@ from tests.storm_cluster.plan import Plan
 
 # A move may wait for a store without a leader, and for a node that has just gone.
 _MOVE_S = 40.0
+_OTHER_SHARE = 0.6
 _STOP_S = (1.0, 5.0, 12.0)
 _CUT_S = (0.5, 3.0, 8.0, 15.0)
 # A node that finds no leader ends, and is started again, as a supervisor would.
@@ -36,8 +38,9 @@ class Storm:
         folder: Path,
         network: Loopback | Namespaces,
         show: Callable[["Storm"], None],
-        pythons: Sequence[str] = (),
+        other: Path | None = None,
     ) -> None:
+        """`other` is the Python of another version, of which some lives of nodes are."""
         self.plan = plan
         self.counts: Counter[str] = Counter()
         self.episode = ""
@@ -48,7 +51,8 @@ class Storm:
         self._news = asyncio.Event()
         self._history = Writer(folder / "storm.jsonl")
         self._nats = NatsCluster(folder, network.places())
-        self._nodes = Nodes(folder, self._nats.url("storm"), network, self._history, self._news, pythons)
+        self._nodes = Nodes(folder, self._nats.url("storm"), network, self._history, self._news)
+        self._other = other
         self.clients = Clients(plan.names, self._news)
 
     async def run(self) -> None:
@@ -59,10 +63,10 @@ class Storm:
             asyncio.get_running_loop().add_signal_handler(number, running.cancel)
         try:
             await asyncio.to_thread(self._nats.start)
-            await self._nodes.start(0)
+            await self._begin(0)
             await self._ready()
             for place in range(1, NODES):
-                await self._nodes.start(place)
+                await self._begin(place)
             await self._ready()
             plan = self.plan
             await self.clients.start(plan.groups, self._nodes.urls, self._folder, plan.seats, plan.hurry)
@@ -114,7 +118,7 @@ class Storm:
         self.counts["kills"] += 1
         await self._nodes.lives[place].ended()
         await self._pause(longest_s)
-        await self._nodes.start(place)
+        await self._begin(place)
 
     async def _kill_two(self) -> None:
         """The third one has everything for a while."""
@@ -135,6 +139,12 @@ class Storm:
         for place in range(NODES):
             await self._drain(place)
             await self._ready()
+
+    async def _begin(self, place: int) -> None:
+        """Another life there; the first node is always of this version."""
+        is_other = self._other is not None and place > 0 and self._random.random() < _OTHER_SHARE
+        self.counts["lives of the other version"] += is_other
+        await self._nodes.start(place, python=str(self._other) if is_other else sys.executable)
 
     async def _stop_node(self, seconds: float) -> None:
         place = self._anyone()
@@ -176,7 +186,7 @@ class Storm:
         if life.code:
             raise Stuck(f"life {life.number} was told to end, and its code was {life.code}")
         await self._pause(1.0)
-        await self._nodes.start(place)
+        await self._begin(place)
 
     # NATS
 
@@ -246,7 +256,7 @@ class Storm:
                     raise Stuck(f"life {life.number} ended by itself with {life.code}")
                 self.counts["starts that failed"] += 1
                 await asyncio.sleep(1.0)
-                await nodes.start(place)
+                await self._begin(place)
         raise Stuck("a node does not get ready, however often it is started")
 
     async def _everybody_plays(self) -> None:

@@ -2,8 +2,6 @@
 
 import asyncio
 import signal
-import sys
-from collections.abc import Sequence
 from pathlib import Path
 
 from tests.ports import free_ports
@@ -45,15 +43,12 @@ class Nodes:
         network: Loopback | Namespaces,
         history: Writer,
         news: asyncio.Event,
-        pythons: Sequence[str] = (),
     ) -> None:
-        """`pythons` are those of other versions: node 1 takes the first one, and so on; the others are as this."""
         self._folder = folder
         self._url = url
         self._network = network
         self._history = history
         self._news = news
-        self._pythons = dict(enumerate(pythons, 1))
         self._ports = free_ports(NODES)
         self.all: list[NodeLife] = []
         self.lives: dict[int, NodeLife] = {}
@@ -69,10 +64,9 @@ class Nodes:
         """What a node is called."""
         return f"node{place}"
 
-    async def start(self, place: int, *, python: str = "") -> NodeLife:
-        """A new life at this place."""
+    async def start(self, place: int, *, python: str) -> NodeLife:
+        """A new life at this place, run by this Python."""
         number = len(self.all)
-        python = python or self._pythons.get(place, sys.executable)
         self._history.note("start", number, self.name(place))
         process = await start(
             "tests.storm_cluster.node",

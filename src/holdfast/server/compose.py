@@ -487,6 +487,7 @@ class ServerParts:
             committer=committer,
             is_draining=lambda: self.drain.is_leaving,
         )
+        self.stored.confirm = durable.confirm
         self.handshake.look_elsewhere = parts.edge.look
         self.requests.look_elsewhere = parts.rooms.look
         self.requests.on_answered = parts.handovers.settled

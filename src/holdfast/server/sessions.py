@@ -330,6 +330,8 @@ class StoredSessions:
     """Whether another server has taken over the session with this id."""
     is_unclaimed: Callable[[Session], bool] = _no
     """Whether the session was restored, and its former server may have written it after it was read."""
+    confirm: Callable[[Session], bool] = _no
+    """In a cluster: another node may have taken over the session, unnoticed. Begin to find out; False if none can."""
     saved_without: Callable[[Session], Awaitable[None]] = _at_once
     """Wait until the room that the session has just left is saved without it."""
     end_saved: Callable[[Session], Callable[[], Awaitable[None]] | None] = _nothing

@@ -69,6 +69,15 @@ class Resumer:
         # If it does not, it is resumed at once: its welcome waits for that commit as well.
         return not (session.tokens.is_known(resume.token) and session.lineage.includes(resume))
 
+    def must_confirm(self, resume: Resume) -> bool:
+        """Whether the client knows more of its session than this node, which may have lost it to another one while it
+        was paused or cut off. Its next commit, which begins now, will show that."""
+        session = self._sessions.get(resume.session)
+        if session is None or self._stored.is_stuck(session):
+            return False
+        is_known = session.tokens.is_known(resume.token) and session.lineage.includes(resume)
+        return not is_known and self._stored.confirm(session)
+
     def why_not(self, connection: LiveConnection, resume: Resume) -> Reason:
         """Why there is no session to resume, as far as it is known; the client has proven nothing yet."""
         session = self._sessions.get(resume.session)
@@ -236,6 +245,8 @@ class Handshake:
         self._looked_for: set[LiveConnection] = set()
         """Connections whose session was looked for on other nodes."""
         self._claims_ended: set[str] = set()
+        self._confirmed: set[LiveConnection] = set()
+        """Connections for which this node has made sure that their session is still here."""
         self.look_elsewhere: LookElsewhere | None = None
         """In a cluster: the session of a hello that is not here may be on another node."""
 
@@ -245,6 +256,7 @@ class Handshake:
 
     def _check_time(self, connection: LiveConnection) -> None:
         # A running authenticator has its own time limit.
+        self._confirmed.discard(connection)
         if self._waiting.pop(connection, None) is not None:
             self._lifecycle.turn_away(connection)
         elif connection.state is ConnectionState.CONNECTING and connection not in self._sign_in:
@@ -291,6 +303,12 @@ class Handshake:
                 self._waiting[connection] = hello
                 self._limiter.not_resumed()
                 return
+            if connection not in self._confirmed and self._resumer.must_confirm(hello.resume):
+                self._confirmed.add(connection)
+                self._waiting[connection] = hello
+                self._limiter.not_resumed()
+                return
+            self._confirmed.discard(connection)
             if self._resumer.resume(connection, hello.resume):
                 return
             self._limiter.not_resumed()

@@ -90,7 +90,14 @@ class ClusterParts:
         self.node = ClusterNode(cluster, limits, beat)
         self.finder = Finder(self.node.questions, whereabouts(rooms, has_session))
         self.takeover = Takeover(
-            self.node, self.finder, committer.store, recovery, limits, has_room=has_room, has_session=has_session
+            self.node,
+            self.finder,
+            committer.store,
+            recovery,
+            limits,
+            has_room=has_room,
+            has_session=has_session,
+            confirm_rooms=committer.confirm_rooms,
         )
         self.handovers = Handovers(
             context,

@@ -9,7 +9,9 @@ import asyncio
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
-from holdfast.cluster.membership import MemberChange, dead
+from holdfast.cluster.membership import MemberChange, MemberState, dead
+from holdfast.cluster.port import BusError
+from holdfast.core.errors import Refused
 from holdfast.core.limits import Limits
 from holdfast.core.records import Unreadable, decode_room, decode_session, room_key, sends_key, session_key
 from holdfast.logs import get_logger
@@ -23,6 +25,7 @@ log = get_logger("holdfast.cluster")
 
 # Rooms are read from the store in so many questions at once.
 _READS_MAX = 16
+_CONFIRM = "confirm_rooms"
 
 
 class Takeover:
@@ -38,7 +41,9 @@ class Takeover:
         *,
         has_room: Callable[[str], bool],
         has_session: Callable[[str], bool],
+        confirm_rooms: Callable[[], None],
     ) -> None:
+        """`confirm_rooms` saves the rooms of this node once more: those that another one has are lost by that."""
         self._node = node
         self._finder = finder
         self._store = store
@@ -46,16 +51,23 @@ class Takeover:
         self._limits = limits
         self._has_room = has_room
         self._has_session = has_session
+        self._confirm_rooms = confirm_rooms
         self._loop = asyncio.get_running_loop()
         self._reads = asyncio.Semaphore(_READS_MAX)
         self._taking: dict[str, asyncio.Task[None]] = {}
         """By the room, or the session that has none."""
+        self._asked: dict[str, None] = {}
+        """Rooms that somebody asked for while the store was being read for all that nobody has: these come first."""
+        self._reading: asyncio.Future[None] | None = None
+        """Done when all that was found so is here."""
         self._sweeping: asyncio.Task[None] | None = None
         self._sweep_again = False
         self._regularly: asyncio.Task[None] | None = None
         self._is_stopped = False
         self.rooms_taken = 0
+        self._returned: set[asyncio.Task[None]] = set()
         node.watch.on_change.append(self._changed)
+        node.questions.answer(_CONFIRM, bool, self._confirm)
         recovery.read_again = self._again
 
     def start(self) -> None:
@@ -64,7 +76,7 @@ class Takeover:
 
     def stop(self) -> None:
         self._is_stopped = True
-        for task in (self._regularly, self._sweeping, *self._taking.values()):
+        for task in (self._regularly, self._sweeping, *self._taking.values(), *self._returned):
             if task is not None:
                 task.cancel()
 
@@ -93,6 +105,11 @@ class Takeover:
             return self._node.life
         if (found := await self._finder.find("session", session_id)) is not None:
             return found.life
+        if self._reading is not None:
+            # Hundreds ask at once for what is about to be here.
+            await asyncio.wait([self._reading])
+            if self._has_session(session_id):
+                return self._node.life
         entry = await self._store.get(session_key(session_id))
         if entry is None:
             return None
@@ -118,6 +135,11 @@ class Takeover:
 
     async def take(self, room_id: str, session_id: str = "") -> None:
         """Restore a room, or a session without one, of which nobody says that they have it."""
+        if self._reading is not None:
+            self._asked[room_id] = None
+            await asyncio.wait([self._reading])
+            if self._has_room(room_id) or self._has_session(session_id):
+                return
         key = room_id or session_id
         task = self._taking.get(key)
         if task is None:
@@ -165,6 +187,19 @@ class Takeover:
     def _changed(self, change: MemberChange) -> None:
         if dead([change]):
             self.sweep()
+        elif change.before is MemberState.DEAD or (change.before is None and self.rooms_taken > 0):
+            # This node may have taken its rooms, unnoticed: a room in which nothing happens is not refused.
+            task = self._loop.create_task(self._tell_returned(change.life))
+            self._returned.add(task)
+            task.add_done_callback(self._returned.discard)
+
+    def _confirm(self, _: bool) -> bool:
+        self._confirm_rooms()
+        return True
+
+    async def _tell_returned(self, life: str) -> None:
+        with suppress(BusError, Refused):
+            await self._node.questions.ask(life, _CONFIRM, True, bool)
 
     def sweep(self) -> None:
         """Look for what nobody has, now."""
@@ -180,19 +215,31 @@ class Takeover:
     async def _sweep(self) -> None:
         while self._sweep_again:
             self._sweep_again = False
+            self._reading = self._loop.create_future()
             try:
                 await self._take_orphans()
             except (StoreError, Unsure) as error:
+                self._has_read()
                 # A node that is not heard may have them; if it is dead, that is known soon.
                 log.debug("not all rooms could be looked for", why=repr(error))
                 await asyncio.sleep(self._limits.suspect_s)
                 self._sweep_again = True
+            finally:
+                self._has_read()
+
+    def _has_read(self) -> None:
+        if self._reading is not None:
+            self._reading.set_result(None)
+            self._reading = None
+        self._asked.clear()
 
     async def _take_orphans(self) -> None:
         rooms: dict[str, list[Entry]] = {}
-        for entry in await self._store.list("room"):
+        # If one of the two is older than the other, the first commit of the room is refused, as always.
+        saved_rooms, saved_sessions = await asyncio.gather(self._store.list("room"), self._store.list("session"))
+        for entry in saved_rooms:
             rooms.setdefault(room_id_of(entry), []).append(entry)
-        sessions = {entry.key.partition("/")[2]: entry for entry in await self._store.list("session")}
+        sessions = {entry.key.partition("/")[2]: entry for entry in saved_sessions}
         node = self._node
         # What this node should have, and has not.
         mine = {
@@ -221,8 +268,11 @@ class Takeover:
         }
         if not (mine or taken):
             return
-        effects = [entry for entry in await self._store.list("effect") if room_id_of(entry) in mine]
-        sends = [entry for entry in await self._store.list("send") if entry.key.split("/")[1] in taken]
+        # Read after the rooms: what was written between is in a room whose first commit is refused.
+        effects, sends = await asyncio.gather(self._store.list("effect"), self._store.list("send"))
+        effects = [entry for entry in effects if room_id_of(entry) in mine]
+        sends = [entry for entry in sends if entry.key.split("/")[1] in taken]
+        mine = {room_id: mine[room_id] for room_id in (*self._asked, *mine) if room_id in mine}
         log.info("this node takes over what no node has", rooms=len(mine), sessions=len(taken))
         await self._restore(mine, taken, effects, sends)
 

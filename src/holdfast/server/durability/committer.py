@@ -216,6 +216,11 @@ class Committer:
         self._discarded.append(send)
         self._schedule()
 
+    def confirm_rooms(self) -> None:
+        """Save every room once more: those that another server has taken over, unnoticed, are lost now."""
+        for room in list(self._rooms):
+            self.mark(room)
+
     def saved(self, room: RoomWriter) -> asyncio.Future[None]:
         """Save a room as it is; done when the store has it."""
         done = self._loop.create_future()

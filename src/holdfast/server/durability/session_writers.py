@@ -346,6 +346,16 @@ class SessionWriters:
         """Whether the session is back from the store, which may have a newer record of it than was read."""
         return session in self._unclaimed
 
+    def confirm(self, session: Session) -> bool:
+        """Write a session and its room once more: that shows whether they are still this server's. False if it is not
+        durable."""
+        writer = self._writers.get(session)
+        if writer is None:
+            return False
+        self._unclaimed.add(session)
+        self._mark(writer, writer.home)
+        return True
+
     def _claim_ended(self, session: Session) -> None:
         if session in self._unclaimed:
             self._unclaimed.discard(session)
