@@ -8,6 +8,7 @@ end, and with what follows from the rules of the game.
 lost       acknowledged, and not applied; or a gap in what a client received; or a timer or effect that never came
 duplicated    applied, received, rung or counted twice
 reordered  applied or received in another order
+twins      two rooms with one name, or one idempotency key
 overfull   more players in a room than it has seats
 forked     two clients, or a client and the store, were told different stories
 outcome    a player who had a seat came back, and was not told `resumed`
@@ -72,6 +73,8 @@ class Checker:
         self.findings = Findings()
         self.clients: dict[str, Client] = {}
         self._rooms: dict[str, Room] = {}
+        self._stages: dict[str, str] = {}
+        """By their names."""
         self._applied: dict[str, Counter[str]] = defaultdict(Counter)
         self._sums: dict[tuple[str, str], int] = defaultdict(int)
 
@@ -138,6 +141,12 @@ class Checker:
                 client.is_finished = True
             case "done", _:
                 client.is_done = True
+            case "stage", _, name, room, code:
+                self.findings.counts["stages"] += bool(room)
+                if room and self._stages.setdefault(name, room) != room:
+                    self.findings.fail("twins", f"{name} is {room} for {client.who}, and {self._stages[name]}")
+                if code not in {"", "name_taken", "throttled"}:
+                    self.findings.fail("twins", f"{client.who} was told {code} when it asked for {name}")
             case "dropped" | "left" | "refused", *_:
                 self.findings.counts[line[0]] += 1
             case _:

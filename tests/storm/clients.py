@@ -1,9 +1,9 @@
 """Some clients of the storm in one program: `python -m tests.storm.clients <urls> <folder> <seats> <hurry> <who>…`.
 
 Of several addresses, with commas between, each client begins with another one. On its standard output it says who is
-back, who leaves a room, and who is through with what its standard input asked for: "probe" (who has something
-acknowledged that was sent after this is back), "finish" (send nothing more, and wait until everything is acknowledged),
-then "ask" (hear the last event).
+back, who leaves a room, and who is through with what its standard input asked for: "probe N" (who has something
+acknowledged that was sent after this is back; and all try to create the stage N), "finish" (send nothing more, and
+wait until everything is acknowledged), then "ask" (hear the last event).
 """
 
 import asyncio
@@ -72,6 +72,7 @@ class StormClient:
         self._seq = 0
         self._acked = 0
         self._probe: int | None = None
+        self._staging: set[asyncio.Task[None]] = set()
         self._reported = asyncio.Event()
 
     # Life
@@ -110,6 +111,7 @@ class StormClient:
                 reading = asyncio.create_task(self._read(room))
         await room.flush()
         self._note_acked(room)
+        await asyncio.gather(*self._staging)
         self._history.note("finished")
         say("finished", self._who)
         await ask.wait()
@@ -169,9 +171,21 @@ class StormClient:
             self._probe = None
             self._is_back(self._room)
 
-    def probe(self) -> None:
-        """Say when something is acknowledged that is sent from now on."""
+    def probe(self, number: int) -> None:
+        """Say when something is acknowledged that is sent from now on; and try to create a room that is to be one."""
         self._probe = self._seq + 1
+        task = asyncio.create_task(self._stage(f"stage {number}"))
+        self._staging.add(task)
+        task.add_done_callback(self._staging.discard)
+
+    async def _stage(self, name: str) -> None:
+        for _ in range(2):
+            try:
+                info = await self._session.create("stage", name=name, idempotency_key=name)
+            except HoldfastError as error:
+                self._history.note("stage", name, "", getattr(error, "code", repr(error)))
+            else:
+                self._history.note("stage", name, info.id, "")
 
     # Connections
 
@@ -191,9 +205,9 @@ async def _listen(clients: list[StormClient], finish: asyncio.Event, ask: asynci
     reader = asyncio.StreamReader()
     await asyncio.get_running_loop().connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
     while line := (await reader.readline()).decode().strip():
-        if line == "probe":
+        if line.startswith("probe "):
             for client in clients:
-                client.probe()
+                client.probe(int(line.removeprefix("probe ")))
         else:
             {"finish": finish, "ask": ask}[line].set()
     # Whoever started us is gone.

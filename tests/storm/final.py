@@ -15,12 +15,17 @@ from tests.storm.history import Line, Writer
 def boards(entries: Iterable[Entry]) -> dict[str, tuple[Entry, Board]]:
     """Each room's record and state."""
     by_room: dict[str, list[Entry]] = {}
+    kinds: dict[str, str] = {}
     for entry in entries:
+        if (room := room_of(entry.key)) is not None:
+            kinds[room] = decode_room(entry.value).kind
         if entry.key.startswith("room/"):
             by_room.setdefault(entry.key.split("/")[1], []).append(entry)
     found: dict[str, tuple[Entry, Board]] = {}
     for room, parts in by_room.items():
-        board = read_room(parts, lambda kind: Storm if kind == Storm.kind else None).state
+        if kinds[room] != Storm.kind:
+            continue
+        board = read_room(parts, lambda _: Storm).state
         assert isinstance(board, Board)
         found[room] = (parts[0], board)
     return found

@@ -168,3 +168,11 @@ class Storm(Room[Seated]):
         state.recent = [*state.recent[1 - _RECENT :], (state.n, kind, who, seq)]
         self.broadcast(Event(state.n, kind, who, seq, dice, state.chain))
         return dice
+
+
+class Stage(Room[Seated]):
+    """Everybody wants to create it, under one name; nobody is ever there."""
+
+    durability = "commit"
+    unique_names = True
+    empty_ttl_s = 600.0

@@ -6,7 +6,7 @@ Times are of the machine's monotonic clock, which all its processes share.
       ["joined", t, room]                    ["sent", t, seq]            ["acked", t, seq]: up to this one
       ["got", t, n, kind, who, seq, dice, chain]                         ["report", t, n]
       ["dropped", t]   ["outcome", t, kind, replayed, reason, seated]    ["left", t, room]
-      ["refused", t, code]   ["strange", t, what]
+      ["refused", t, code]   ["strange", t, what]     ["stage", t, name, room, code]: it was created, or not
       ["finished", t]: everything is acknowledged, and there was time enough for all that follows from it
       ["done", t]
     audit-<life>.jsonl   what one life of the server has committed

@@ -144,6 +144,15 @@ def test_a_room_with_more_players_than_seats_is_found(tmp_path: Path) -> None:
     assert found(take_a_seat_away, tmp_path) == {"overfull"}
 
 
+@pytest.mark.parametrize(("other", "kinds"), [("den", set()), ("lair", {"twins"})])
+def test_two_rooms_with_one_unique_name_are_found(other: str, kinds: set[str], tmp_path: Path) -> None:
+    def create(story: Story) -> None:
+        story.clients["c0"] += [["stage", 6.0, "stage 1", "", "name_taken"], ["stage", 6.0, "stage 1", "den", ""]]
+        story.clients["c1"] += [["stage", 6.0, "stage 1", other, ""]]
+
+    assert found(create, tmp_path) == kinds
+
+
 def test_who_left_a_room_in_which_nobody_else_was_has_no_seat_any_more(tmp_path: Path) -> None:
     def be_there_one_after_the_other(story: Story) -> None:
         first, second = (linked(n, n) for n in (1, 2))

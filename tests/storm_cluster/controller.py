@@ -53,6 +53,7 @@ class Storm:
         self._nats = NatsCluster(folder, network.places())
         self._nodes = Nodes(folder, self._nats.url("storm"), network, self._history, self._news)
         self._other = other
+        self._probes = 0
         self.clients = Clients(plan.names, self._news)
 
     async def run(self) -> None:
@@ -263,7 +264,8 @@ class Storm:
         """All nodes are there, and each client has something acknowledged that it sent after that."""
         await self._ready()
         began_at = time.monotonic()
-        self.clients.tell("probe")
+        self._probes += 1
+        self.clients.tell(f"probe {self._probes}")
         await self._until_or_stuck("back", lambda: min(self.clients.back_at.values()) > began_at)
 
     async def _until_or_stuck(self, what: str, holds: Callable[[], bool]) -> None:

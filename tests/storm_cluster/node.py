@@ -17,7 +17,7 @@ from holdfast import Refused, Server, WebSocket
 from holdfast.cluster.setting import open_cluster
 from holdfast.testing import UNLIMITED
 from tests.storm.audit import AuditStore
-from tests.storm.game import Storm
+from tests.storm.game import Stage, Storm
 from tests.storm.history import Writer
 from tests.storm.server import Cashier, say
 
@@ -63,7 +63,7 @@ def main(url: str, folder: Path, life: int, name: str, host: str, port: int) -> 
     trail = Writer(folder / f"audit-{life}.jsonl")
     cluster = open_cluster(url)
     server = Server(
-        [Storm],
+        [Storm, Stage],
         name=name,
         listen=[WebSocket(host=host, port=port, insecure=True)],
         cluster=replace(cluster, store=AuditStore(cluster.store, trail, say=say)),
