@@ -588,7 +588,9 @@ class ServerParts:
         if self.committer is not None:
             await self.committer.stop(limits.commit_timeout_s)
         await self.outbox.stop()
-        self.connections.close_all(Reason.STOPPING, "the server is stopping", retry_after_s=RETRY_AFTER_STOP_S)
+        # Other nodes have the rooms already.
+        retry_after_s = 0.0 if self.cluster is not None and self.cluster.others else RETRY_AFTER_STOP_S
+        self.connections.close_all(Reason.STOPPING, "the server is stopping", retry_after_s=retry_after_s)
         self.rooms.suspend_all()
         for session in self.sessions:
             if self.stored.is_saved(session):

@@ -136,6 +136,23 @@ async def test_a_room_stays_if_the_other_node_is_gone_before_it_takes_it() -> No
 
 
 @in_virtual_time
+async def test_a_player_connected_to_a_node_that_ends_plays_on_at_another_one_at_once() -> None:
+    async with Nodes("ab") as nodes:
+        ann = await nodes.connect("ann", "a", "b")
+        room = await ann.join((await ann.create("table")).id)
+        watch = Watch(ann)
+        await nodes.a.drain(5.0)
+        ending = asyncio.create_task(nodes.a.stop())
+        await until(lambda: bool(watch.drops))
+        ended_at = asyncio.get_running_loop().time()
+        await room.send(Say("after"))
+        await numbers(room, 1)
+
+        assert asyncio.get_running_loop().time() - ended_at < 0.2
+        await ending
+
+
+@in_virtual_time
 async def test_who_waits_long_for_the_answer_of_a_node_hears_soon_that_it_has_died() -> None:
     async with Nodes("ab") as nodes:
         asking, asked = (nodes.servers[name].parts.cluster for name in "ba")
