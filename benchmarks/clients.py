@@ -29,8 +29,9 @@ from holdfast.schemas.frames import (
     Welcome,
 )
 
-# The SDKs acknowledge at the latest when this many messages have been applied.
-ACK_MESSAGES = 32
+# The SDKs acknowledge at the latest when this many messages have been applied, or after this time.
+ACK_MESSAGES = Limits.ack_messages
+ACK_S = Limits.client_ack_s
 
 
 class Client(picows.WSListener):
@@ -161,6 +162,7 @@ class HoldfastClient(Client):
         self.room = watched
         self.sent = 0
         self._acked = 0
+        self._ack_timer: asyncio.TimerHandle | None = None
         name, arguments = ("spectate", {"room": watched}) if watched else ("join_or_create", {"kind": "arena"})
         self._request = Request(1, name, Raw(MSGPACK.encode(arguments)))
         self._ahead: deque[bytes] = deque()
@@ -200,6 +202,13 @@ class HoldfastClient(Client):
             for each in MSGPACK.from_server(payload):
                 self.on_frame(each, len(payload))
         if self.received - self._acked >= ACK_MESSAGES:
+            self.acknowledge()
+        elif self._ack_timer is None and self._is_paced:
+            self._ack_timer = asyncio.get_running_loop().call_later(ACK_S, self._ack_due)
+
+    def _ack_due(self) -> None:
+        self._ack_timer = None
+        if self.received > self._acked:
             self.acknowledge()
 
     def acknowledge(self) -> None:

@@ -8,7 +8,7 @@ from holdfast.core.codec import Codec
 from holdfast.core.errors import Invalid, NotSeated, ProtocolError
 from holdfast.core.messages import Message
 from holdfast.core.reasons import Reason
-from holdfast.schemas.frames import Ack, BlockFrame, BlockMessage, Data, Latest, Outcome, Ping, Pong
+from holdfast.schemas.frames import Ack, BlockFrame, BlockMessage, Data, Latest, Outcome, Ping, Pong, Request
 from tests.client.script import Script, frames_of, info, limits, terms
 
 # To the server
@@ -307,6 +307,30 @@ def test_a_small_window_is_acknowledged_before_it_closes(codec: Codec) -> None:
     script.process(script.data(1), script.data(2))
 
     assert script.said() == [Ack(1, 2)]
+
+
+def test_large_messages_are_acknowledged_before_they_fill_the_window(codec: Codec) -> None:
+    script = Script(codec)
+    script.welcome(terms=terms(window_bytes_max=4_000))
+    script.seat()
+
+    script.process(script.data(1, body="x" * 400))
+    early = script.said()
+    script.process(script.data(2, body="x" * 400), script.data(3, body="x" * 400))
+
+    assert early == []
+    assert script.said() == [Ack(1, 3)]
+
+
+def test_a_request_takes_the_acknowledgement_with_it(seated: Script) -> None:
+    seated.process(seated.data(1))
+    seated.client.request("leave", {})
+
+    ack, request = seated.said()
+
+    assert ack == Ack(1, 1)
+    assert isinstance(request, Request)
+    assert seated.said(with_acks=True) == []
 
 
 def test_messages_carry_the_acknowledgement(seated: Script) -> None:

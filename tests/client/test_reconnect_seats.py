@@ -17,7 +17,7 @@ from tests.client.fake_server import CUT, FakeLink, FakeServer, connect, in_virt
 async def test_what_was_processed_is_acknowledged_soon_also_if_nothing_is_sent() -> None:
     seat = SeatFrame("joined", 1, 1, "r", "arena")
     server = FakeServer([welcome(), seat, Data(1, 1, 0, "hit", raw(1))])
-    session = await connect(server, limits=Limits(ack_s=0.5))
+    session = await connect(server, limits=Limits(client_ack_s=0.5))
     room = session.room
     assert room is not None
     await room.receive()

@@ -54,7 +54,7 @@ async def test_a_reader_who_does_not_read_stops_the_server_at_the_window() -> No
 
 
 async def test_a_message_is_acknowledged_when_the_next_one_is_asked_for() -> None:
-    async with serve(limits=SMALL) as server, seated(server, limits=Limits(ack_s=0.01)) as (_, room):
+    async with serve(limits=SMALL) as server, seated(server, limits=Limits(client_ack_s=0.01)) as (_, room):
         await room.send(Say("a"))
         await soon(room.receive())
         await room.flush()

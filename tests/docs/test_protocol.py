@@ -266,7 +266,8 @@ def test_numbers_in_the_text_are_the_defaults() -> None:
     for claim in (
         f"at most {LIMITS.hello_bytes_max} bytes, within {LIMITS.hello_s:g} s",
         f"keeps at most {LIMITS.kept_messages_max} messages or {kept_mib} MiB",
-        f"after {LIMITS.ack_messages} messages or {LIMITS.ack_s:g} s",
+        f"Send an `ack` frame after {LIMITS.ack_messages} messages or half the window",
+        f"after {LIMITS.ack_s:g} s (a server) or {LIMITS.client_ack_s:g} s (a client)",
         f"the last {LIMITS.replies_kept_max} replies are kept",
         f"the welcome a client waits {LIMITS.silence_s:g} s",
         f"for {LIMITS.close_s:g} s at most",

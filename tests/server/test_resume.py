@@ -174,7 +174,7 @@ async def test_a_handler_may_cut_its_own_player_off_in_the_middle_of_what_they_s
 async def test_a_message_that_was_read_but_not_acknowledged_is_not_delivered_again(world: World) -> None:
     kind = chat()
     server = await world.serve(kind)
-    session = await world.connect(server, limits=Limits(ack_s=60.0, ack_messages=1000))
+    session = await world.connect(server, limits=Limits(client_ack_s=60.0, ack_messages=1000))
     room = await session.join_or_create("chat")
     room_of(server, room).broadcast(Said("room", "once"))
     room_of(server, room).broadcast(Said("room", "in hand"))

@@ -150,6 +150,7 @@ class Options:
                     closing_channels_max=3,
                     ack_messages=random.choice([1, 4, 32]),
                     ack_s=0.05,
+                    client_ack_s=0.05,
                     unread_s=Random(f"{seed}/unread").choice([1.0, 8.0]),
                     ping_s=1.0,
                     silence_s=3.2,

@@ -249,7 +249,7 @@ export class Exchange {
     const payloads = this.protocol.outgoing(withAcks, !isCongested);
     for (const payload of payloads) this.connector.send(payload);
     if (this.#end || this.#timer || !this.protocol.isWelcome) return;
-    if (this.protocol.channels.oweAck) this.#later(this.protocol.limits.ackS, true);
+    if (this.protocol.channels.oweAck) this.#later(this.protocol.limits.clientAckS, true);
     else if (isCongested && this.protocol.hasLatest) this.#later(CONGESTED_S, false);
   }
 

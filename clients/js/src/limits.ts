@@ -13,7 +13,7 @@ export interface Limits {
   silenceS: number;
   /** A lone acknowledgement after so many messages, or so many seconds. */
   ackMessages: number;
-  ackS: number;
+  clientAckS: number;
   /** Channels without a seat that still owe their last messages. */
   closingChannelsMax: number;
   /** How long `ask` waits, unless the call says otherwise, and how many asks of a seat may have no answer. */
@@ -32,8 +32,8 @@ export const LIMITS: Limits = {
   keptBytesMax: 1048576,
   requestsInFlightMax: 16,
   silenceS: 16,
-  ackMessages: 32,
-  ackS: 0.1,
+  ackMessages: 64,
+  clientAckS: 1,
   closingChannelsMax: 4,
   askS: 30,
   asksMax: 1024,

@@ -61,6 +61,8 @@ export class ClientProtocol {
   #unsent: FromClient[] = [];
   #latest = new Map<string, Latest>();
   #resetReason = "";
+  // Of payloads since the last acknowledgement.
+  #unackedBytes = 0;
   // A saved state may be older than what its page did afterwards: until the server has told us how far that was, a
   // message or request would get a number that stands for something else.
   #isOutdated = false;
@@ -255,7 +257,9 @@ export class ClientProtocol {
   outgoing(withAcks: boolean, withLatest: boolean): Uint8Array[] {
     if (!this.isWelcome) return [];
     // Requests after the messages: one to leave must not overtake what was said before.
-    const frames: FromClient[] = [...this.channels.outgoing(withAcks), ...this.#unsent];
+    const frames: FromClient[] = this.channels.outgoing(withAcks || this.#unsent.length > 0 || this.#isMuchUnacked);
+    if (frames.length) this.#unackedBytes = 0;
+    frames.push(...this.#unsent);
     this.#unsent = [];
     if (withLatest) {
       frames.push(...this.#latest.values());
@@ -263,6 +267,11 @@ export class ClientProtocol {
     }
     // In small payloads, if much waits: a link that is slow or often cut gets some of them through.
     return this.codec.payloads(frames, Math.min(this.limits.batchBytesMax, this.limits.payloadBytesMax));
+  }
+
+  /** Whether large messages could fill the window before the acknowledgement is due. */
+  get #isMuchUnacked(): boolean {
+    return this.#unackedBytes * 4 >= this.limits.windowBytesMax;
   }
 
   /** Whether unreliable messages wait. */
@@ -291,6 +300,7 @@ export class ClientProtocol {
   /** What a payload means, one frame after the other; `ProtocolError` at the first that means nothing. */
   *receive(payload: Uint8Array): Generator<Event> {
     this.quietS = 0;
+    this.#unackedBytes += payload.length;
     for (const frame of this.codec.fromServer(payload)) {
       if (!this.isWelcome && frame[0] !== "welcome" && frame[0] !== "close")
         throw new ProtocolError(`a ${frame[0]} came before the welcome`);

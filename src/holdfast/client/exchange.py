@@ -224,7 +224,7 @@ class Exchange:
             self._connector.send_datagram(payload)
         is_ack_owed = self.protocol.is_welcome and self.protocol.channels.owe_ack
         if is_ack_owed and self._ack_timer is None and self._end is None:
-            self._ack_timer = asyncio.get_running_loop().call_later(self._limits.ack_s, self._flush_acks)
+            self._ack_timer = asyncio.get_running_loop().call_later(self._limits.client_ack_s, self._flush_acks)
 
     def _flush_acks(self) -> None:
         self._ack_timer = None

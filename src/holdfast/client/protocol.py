@@ -93,6 +93,8 @@ class ClientProtocol:
         self._unsent: list[Frame] = []
         self._latest: dict[tuple[int, str, str], Latest] = {}
         self._reset_reason = ""
+        # Of payloads since the last acknowledgement.
+        self._unacked_bytes = 0
         # A saved state may be older than what its process did afterwards: until the server has told us how far that
         # was, a message or request would get a number that stands for something else.
         self._is_outdated = False
@@ -243,7 +245,11 @@ class ClientProtocol:
         """The payloads to write now; nothing while there is no welcome."""
         if not self.is_welcome:
             return []
+        # A request takes the acknowledgements with it; and they must not wait until large messages fill the window.
+        with_acks = with_acks or bool(self._unsent) or self._unacked_bytes * 4 >= self.limits.window_bytes_max
         frames: list[Frame] = [*self.channels.outgoing(with_acks=with_acks)]
+        if frames:
+            self._unacked_bytes = 0
         # After the messages: a request to leave must not overtake what was said before.
         frames += self._unsent
         self._unsent.clear()
@@ -282,6 +288,7 @@ class ClientProtocol:
     def receive(self, payload: bytes) -> Iterator[Event]:
         """What a payload means, one frame after the other; `ProtocolError` at the first that means nothing."""
         self.quiet_s = 0.0
+        self._unacked_bytes += len(payload)
         for frame in self.codec.from_server(payload):
             if not self.is_welcome and not isinstance(frame, Welcome | Close):
                 raise ProtocolError(f"a {frame.name} came before the welcome")

@@ -301,8 +301,10 @@ class StreamLimits:
         "4008 `slow`; the resume is `resynced`",
     )
     closing_channels_max: int = _limit(4, "ended channels with unacknowledged messages", "the oldest is discarded")
-    ack_messages: int = _limit(32, "messages after which an acknowledgement is sent on its own")
-    ack_s: float = _limit(0.1, "or the time after which it is sent")
+    ack_messages: int = _limit(64, "messages after which an acknowledgement is sent on its own")
+    ack_s: float = _limit(0.1, "or the time after which a server sends it")
+    # To read one costs a server more than to write a message: a client that only listens says it once a second.
+    client_ack_s: float = _limit(1.0, "or the time after which a client sends it")
     # More than a window of messages, so that a snapshot is rarely written, and little enough to be read quickly.
     journal_bytes_max: int = _limit(512 * KIB, "bytes appended to a client's saved session", "a snapshot is written")
     # As long as one turn may take: an answer that comes later was probably not worth waiting for.

@@ -115,6 +115,8 @@ class SharedViews:
         # What cannot be encoded for many: finding out why takes long.
         self._failed: set[tuple[Any, ...]] = set()
         self.has_view = plan.has_view
+        self.is_common = plan.is_common
+        """Whether everybody sees the same."""
         self.is_looking = False
         """Whether a hook of the game is asked: it may only look."""
 

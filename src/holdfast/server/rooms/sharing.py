@@ -7,9 +7,11 @@ turn, and nobody costs a pile of changes.
 """
 
 import asyncio
+from dataclasses import dataclass
 from typing import Any
 
-from holdfast.core.codec import MSGPACK
+from holdfast.core.block import Entry
+from holdfast.core.codec import MSGPACK, Codec
 from holdfast.core.room import Room
 from holdfast.core.room_context import RoomContext
 from holdfast.core.session import Seat, SeatState, Session
@@ -35,16 +37,29 @@ def _without_secrets(error: Unshareable) -> Unshareable:
     return Unshareable(error.problem, error.path[:_LOGGED_STEPS])
 
 
+@dataclass(frozen=True, slots=True)
+class Step:
+    """What most clients are written in one sync: they see the same, and have the same."""
+
+    codec: Codec | None
+    old: Seen
+    new: Seen
+    messages: list[Entry]
+
+
 class StateFollower:
     """One client that follows the state."""
 
-    __slots__ = ("_channel", "_seat", "_sharing", "buffer", "is_behind", "is_parting", "outlet", "seen", "session")
+    __slots__ = (
+        *("_seat", "_sharing", "buffer", "channel", "is_behind", "is_parting", "outlet", "seen", "session", "write"),
+    )
 
     def __init__(self, sharing: "Sharing", buffer: ClientBuffer, session: Session) -> None:
         self._sharing = sharing
         self.buffer = buffer
         self.outlet = buffer.outlet
-        self._channel = buffer.outlet.channel
+        self.write = buffer.outlet.write
+        self.channel = buffer.outlet.channel
         self.session = session
         self._seat: Seat | None = None
         self.seen: Seen | None = None
@@ -72,7 +87,7 @@ class StateFollower:
         """
         session = self.session
         # Nearly always it is a seat. This is asked for every client and turn.
-        seat = session.seat if session.channel is self._channel else session.seat_on(self._channel)
+        seat = session.seat if session.channel is self.channel else session.seat_on(self.channel)
         seat = self._seat = seat or self._seat
         if seat is None or (seat.state is _FREED and seat.purpose == "seat" and self.buffer.is_ending):
             return None
@@ -84,7 +99,7 @@ class StateFollower:
             self.session.connection is not None
             and not seat.is_joining
             and (seat.state is not _FREED or self.is_parting)
-            and not self._channel.overflowed
+            and not self.channel.overflowed
             and not self.outlet.is_full
         )
 
@@ -202,10 +217,17 @@ class Sharing:
         self._synced_at = now
         self._look()
         has_behind = False
+        step: Step | None = None
         for follower in list(self._followers.values()):
+            if step is not None and _can_follow(follower, step):
+                # As below, for nearly all clients of a room in which everybody sees the same.
+                follower.seen = step.new
+                for message in step.messages:
+                    follower.write(message)
+                continue
             seat = follower.seat
             if seat is not None and (follower.can_read(seat) or follower.buffer in self._buffer):
-                self._write(follower, seat)
+                step = self._write(follower, seat) or step
             else:
                 follower.is_behind = True
                 has_behind = has_behind or follower.seen is not None
@@ -248,34 +270,53 @@ class Sharing:
         if (seat := follower.seat) is not None:
             self._write(follower, seat)
 
-    def _write(self, follower: StateFollower, seat: Seat) -> None:
-        views, session = self._views, follower.session
+    def _write(self, follower: StateFollower, seat: Seat) -> Step | None:
+        """Write to one client what it does not have; how that was done, if others may see and have the same."""
+        views, session, old = self._views, follower.session, follower.seen
         view = views.now
         if view is None:
-            return
-        if follower.seen is None:
+            return None
+        if old is None:
             self._newcomers.discard(follower)
         if FOLLOWS_STATE not in session.features:
-            return
+            return None
         follower.is_behind = False
+        messages: list[Entry] = []
         try:
             seen = views.seen_from(seat, view)
-            if seen is follower.seen:
-                return
-            messages = views.messages(follower.seen, seen, (session.codec or MSGPACK).for_state)
+            if seen is not old:
+                messages = views.messages(old, seen, (session.codec or MSGPACK).for_state)
         except FailedBefore:
-            return
+            return None
         except Unshareable as error:
             where = "view" if views.has_view and error.path[:1] == ("state",) else "its shared state"
             self._failed(_without_secrets(error), where, seat.player_id)
-            return
+            return None
         except HookFailed as failure:
             self._hook_failed(failure, seat.player_id)
-            return
+            return None
         except Exception as error:  # noqa: BLE001 - the game's values may be anything
             self._failed(error, "its shared state", seat.player_id)
-            return
+            return None
         follower.seen = seen
-        write = follower.outlet.write
         for message in messages:
-            write(message)
+            follower.write(message)
+        return Step(session.codec, old, seen, messages) if views.is_common and old is not None else None
+
+
+def _can_follow(follower: StateFollower, step: Step) -> bool:
+    """Whether a client goes the same way, and reads: as `can_read` says, in one call for each client."""
+    session, channel = follower.session, follower.channel
+    return (
+        follower.seen is step.old
+        and not follower.is_behind
+        and session.channel is channel
+        and session.codec is step.codec
+        and session.connection is not None
+        and (seat := session.seat) is not None
+        and not seat.is_joining
+        and not channel.overflowed
+        and channel.kept_bytes < channel.window_bytes_max
+        and channel.last_seq - channel.acked < channel.window_messages_max
+        and channel.acked >= channel.filled_to
+    )
