@@ -67,7 +67,7 @@ class ARoom:
     def keep(self, *_: Any) -> None:
         raise NotImplementedError
 
-    has_read = dropped = returned = continued = leave = keep
+    has_read = dropped = returned = switches = leave = keep
 
 
 class Mailbox:

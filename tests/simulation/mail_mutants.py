@@ -17,12 +17,12 @@ from tests.simulation.planting import durable_mutant, mutant, patched
 
 @mutant
 def messages_to_a_session_that_is_away_are_not_kept() -> Iterator[None]:
-    def _push(messages: SessionMessages, session: Session, name: str, body: bytes) -> None:
+    def push(messages: SessionMessages, session: Session, name: str, body: bytes) -> None:
         if session.connection is not None:
             right(messages, session, name, body)
 
-    right = SessionMessages._push
-    with patched(SessionMessages, _push=_push):
+    right = SessionMessages.push
+    with patched(SessionMessages, push=push):
         yield
 
 

@@ -68,6 +68,8 @@ class ClusterMember:
     absent_at: float = 0.0
     """When that was last found."""
     changed_at: float = 0.0
+    clock_ahead_s: float = 0.0
+    """How far its wall clock is ahead of this node's."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,8 +106,15 @@ class MemberList:
 
     # What happens
 
-    def heard(self, beat: Beat, now: float) -> list[MemberChange]:
+    def heard(self, beat: Beat, now: float, wall_clock: float = 0.0) -> list[MemberChange]:
         """A beat has come. One of a node whose loop hangs counts only as long as a handler may block."""
+        changes = self._heard(beat, now)
+        member = self._members.get(beat.life)
+        if member is not None and member.beat is beat and beat.wall_clock and wall_clock:
+            member.clock_ahead_s = beat.wall_clock - wall_clock
+        return changes
+
+    def _heard(self, beat: Beat, now: float) -> list[MemberChange]:
         if beat.life == self._own_life:
             return []
         member = self._members.get(beat.life)

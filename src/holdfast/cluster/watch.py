@@ -1,6 +1,7 @@
 """Membership on a bus: hears the beats of others, asks after those that fell silent, and tells of every change."""
 
 import asyncio
+import time
 from collections.abc import Callable
 from functools import partial
 
@@ -21,8 +22,11 @@ BEATS, BYES, NODES = "beat", "bye", "node"
 class MemberWatch:
     """One node's view of the cluster, kept from `start` to `stop`."""
 
-    def __init__(self, bus: Bus, own_life: str, limits: ClusterLimits) -> None:
+    def __init__(
+        self, bus: Bus, own_life: str, limits: ClusterLimits, wall_clock: Callable[[], float] = time.time
+    ) -> None:
         self._bus = bus
+        self._wall_clock = wall_clock
         self._own_life = own_life
         self._limits = limits
         self._loop = asyncio.get_running_loop()
@@ -57,7 +61,7 @@ class MemberWatch:
         except msgspec.MsgspecError as error:
             log.warning("a beat cannot be read", error=str(error))
             return
-        self._tell(self.membership.heard(beat, self._loop.time()))
+        self._tell(self.membership.heard(beat, self._loop.time(), self._wall_clock()))
 
     def _bye(self, _: str, payload: bytes) -> None:
         try:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from enum import Flag, auto
 from itertools import combinations
-from typing import Any, ClassVar, Generic, NewType, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, Literal, NewType, Protocol, TypeVar
 
 from msgspec import Struct
 
@@ -621,8 +621,8 @@ class RoomHandle(Protocol):
     def returned(self, seat: "Seat", is_resynced: bool) -> None:
         """The session has a connection again; with True, its stream begins anew."""
 
-    def continued(self, seat: "Seat") -> None:
-        """The room has come from another node, and the session's connection has followed."""
+    def switches(self, seat: "Seat", switch: Literal["expected", "came", "missed"]) -> None:
+        """The session's connection changes to another node."""
 
     def leave(self, seat: "Seat") -> None:
         """Free the seat once the messages before are applied."""

@@ -36,6 +36,8 @@ class Beat(Struct, frozen=True, kw_only=True):
     """To clients, also those that it relays."""
     reasons: tuple[str, ...] = ()
     """Why it is not healthy, or not ready."""
+    wall_clock: float = 0.0
+    """When it was said, on this node's clock; 0 if it does not say."""
 
 
 class Goodbye(Struct, frozen=True):

@@ -35,6 +35,8 @@ class Present(Struct, frozen=True, array_like=True):
     sessions: list[str] = []
     rooms: list[str] = []
     codes: dict[str, str] = {}
+    expected: list[str] = []
+    """Those of the sessions that have come without their connection: if another node has one too, it is that one's."""
 
 
 class SessionHandover(Struct, frozen=True, array_like=True):
@@ -60,6 +62,30 @@ class Taken(Struct, frozen=True, array_like=True):
     """What the connection says when it follows."""
 
 
+class SessionNews(Struct, frozen=True, array_like=True):
+    """What has happened to a session while it was handed over."""
+
+    session: str
+    messages: list[tuple[str, bytes]] = []
+    """Messages to it, by their wire names."""
+    end_reason: str = ""
+    """Why it has ended; empty if it has not."""
+    end_message: str = ""
+
+
+class NotFollowed(Struct, frozen=True, array_like=True):
+    """The connections with these keys do not follow."""
+
+    keys: list[bytes]
+
+
+class RoomEnd(Struct, frozen=True, array_like=True):
+    """This room was ended while it was handed over."""
+
+    room: str
+    reason: str
+
+
 class RoomMove(Struct, frozen=True, array_like=True):
     """Hand this room over to the node with this life."""
 
@@ -82,6 +108,9 @@ class MoveRooms(Struct, frozen=True, array_like=True):
     """The same if it is asked again."""
     rooms: list[str]
     sessions: list[SessionMove]
+    """Those that were connected."""
+    revisions: dict[str, int] = {}
+    """Of the rooms' records."""
 
 
 class RoomsMoved(Struct, frozen=True, array_like=True):

@@ -475,6 +475,8 @@ class ServerParts:
             recovery=recovery,
             saved=SavedSessions(
                 settled=committer.settled,
+                seal=committer.seal,
+                unseal=committer.unseal,
                 let_go=durable.forget,
                 adopt=lambda session, revision: durable.adopt(session, None, revision),
             ),
@@ -484,11 +486,16 @@ class ServerParts:
             relayed=self.handshake.relayed,
             ask=self.requests.receive,
             is_asking=self.requests.is_asking,
+            answered=self.requests.answered,
+            is_waiting=self.handshake.is_waiting,
             committer=committer,
+            outbox=self.outbox,
+            messages=self.session_messages,
             is_draining=lambda: self.drain.is_leaving,
         )
         self.stored.confirm = durable.confirm
         self.handshake.look_elsewhere = parts.edge.look
+        self.handshake.is_leaving = parts.departures.is_leaving
         self.requests.look_elsewhere = parts.rooms.look
         self.requests.on_answered = parts.handovers.settled
         self._directory_operations.others = parts.directory

@@ -344,6 +344,9 @@ class Server:
             parts.drain.leave()
             await parts.cluster.migration.empty()
         await parts.drain.run(within_s)
+        if parts.cluster is not None:
+            # Rooms in memory have ended meanwhile, and their players are free to go on elsewhere.
+            await parts.cluster.migration.send_on()
 
     async def stop(self) -> None:
         """Close the ports, end the rooms, and ask every client to return later."""
@@ -358,7 +361,7 @@ class Server:
             await self.listeners.close()
             self.addresses.clear()
             if parts.cluster is not None:
-                parts.cluster.stop_taking()
+                await parts.cluster.stop_taking()
             await parts.stop()
             if parts.cluster is not None:
                 await parts.cluster.stop()

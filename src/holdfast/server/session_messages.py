@@ -123,6 +123,8 @@ class SessionMessages:
         self._broadcasts: deque[_Broadcast] = deque()
         self._unsaved_broadcasts = 0
         """Sent in turns that are not saved yet."""
+        self.divert: Callable[[Session, str, bytes], bool] | None = None
+        """In a cluster: keeps messages to a session that another node is about to have."""
 
     def send(self, session: Session, message: Message) -> bool:
         """Whether the message will arrive, unless the session ends first."""
@@ -139,14 +141,14 @@ class SessionMessages:
             if (turn := current_transaction()) is not None:
                 turn.undo(room.unsend, session)
         else:
-            when_it_succeeds(self._push, session, message.wire_name, body)
+            when_it_succeeds(self.push, session, message.wire_name, body)
         return True
 
     def hand_over(self, session: Session, messages: Messages, saved: SavedSend | None) -> None:
         """Send what a room has sent in a turn, which is saved; `saved` is where the messages are in the store."""
         if session.state is not SessionState.ENDED:
             for name, body in messages:
-                self._push(session, name, body)
+                self.push(session, name, body)
         elif session.end_reason in _LIVES_ON:
             return
         if saved is not None and self._committer is not None:
@@ -219,7 +221,7 @@ class SessionMessages:
             self._continue()
 
     def _continue(self) -> None:
-        if self._broadcasts and not self._broadcasts[0].next_portion(self._push, _PORTION):
+        if self._broadcasts and not self._broadcasts[0].next_portion(self.push, _PORTION):
             self._broadcasts.popleft()
         if self._broadcasts:
             self._loop.call_soon(self._continue)
@@ -227,7 +229,7 @@ class SessionMessages:
     def stop(self) -> None:
         """Send what is under way to the rest at once."""
         while self._broadcasts:
-            self._broadcasts.popleft().next_portion(self._push, None)
+            self._broadcasts.popleft().next_portion(self.push, None)
 
     # The way to one session
 
@@ -240,7 +242,10 @@ class SessionMessages:
             raise too_large(message.wire_name, body, self._options.body_bytes_max)
         return body
 
-    def _push(self, session: Session, name: str, body: bytes) -> None:
+    def push(self, session: Session, name: str, body: bytes) -> None:
+        """Send an encoded message."""
+        if self.divert is not None and self.divert(session, name, body):
+            return
         outlet = session.inbox
         if outlet is None:
             is_new = session.own_channel is None

@@ -97,6 +97,8 @@ class SessionLifecycle:
         """A session ended for good: its seat is freed, its token is invalid."""
         self.on_release: list[Callable[[Session], None]] = []
         """This server forgets a session that lives on in the store."""
+        self.postpones: Callable[[Session, Reason, str], bool] = _never
+        """Whether a session may not end now, because another node is about to have it; its end follows."""
         self.close_connection: Callable[[Session, Connection, Reason, str], None] = _close
         """Closes the connection of an ended session: at once, unless the end has to be saved first."""
 
@@ -172,6 +174,8 @@ class SessionLifecycle:
 
     def end_session(self, session: Session, reason: Reason, message: str = "") -> None:
         """End a session for good, whatever the cause."""
+        if self.postpones(session, reason, message):
+            return
         connection = session.connection
         if not self.registry.end(session, reason):
             return
@@ -299,6 +303,10 @@ def _nothing(*_: object) -> None:
 
 
 def _no(_: object) -> bool:
+    return False
+
+
+def _never(*_: object) -> bool:
     return False
 
 

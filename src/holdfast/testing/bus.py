@@ -41,6 +41,10 @@ class MemoryBus:
         self._is_open = False
         self.is_deaf = False
         """Whether questions to this node are heard and not answered, as when it hangs."""
+        self.ignores: Callable[[bytes], bool] = lambda _: False
+        """Which questions to this node are not heard."""
+        self.loses_answer: Callable[[bytes], bool] = lambda _: False
+        """Which questions to this node are carried out, and the answers lost."""
         self._heard: list[tuple[str, Heard]] = []
         self.answers: dict[str, Answer] = {}
         """Who replies to the questions on which topic."""
@@ -97,13 +101,16 @@ class MemoryBus:
             asked = next((bus for bus in self._network.linked if topic in bus.answers and not bus.has_crashed), None)
             if asked is None:
                 raise NobodyThere(topic)
-            if asked.hears:
+            if asked.hears and not asked.ignores(payload):
                 task = asyncio.get_running_loop().create_task(
                     _answered(asked.answers[topic], payload), context=asked.home
                 )
                 done, _ = await asyncio.wait([task], timeout=within_s)
-                if done:
+                is_lost = asked.loses_answer(payload)
+                if done and not is_lost:
                     return task.result()
+                if done:
+                    await asyncio.sleep(within_s)
                 raise NoReply("no reply")
         await asyncio.sleep(within_s)
         raise NoReply("no reply")

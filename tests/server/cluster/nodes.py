@@ -12,6 +12,7 @@ import msgspec
 from holdfast import Message, Player, PlayerData, Room, on
 from holdfast.client.session import ClientSession
 from holdfast.core.limits import Limits
+from holdfast.schemas.cluster import Question
 from holdfast.server.cluster.edge import Edge
 from holdfast.server.cluster.migration import Migration
 from holdfast.testing import run
@@ -161,3 +162,17 @@ async def until(holds: Callable[[], bool], within_s: float = 30.0) -> None:
     async with asyncio.timeout(within_s):
         while not holds():  # noqa: ASYNC110 - virtual time
             await asyncio.sleep(0.01)
+
+
+async def soon(holds: Callable[[], bool]) -> None:
+    """Wait until something holds, within this moment."""
+    for _ in range(10_000):
+        if holds():
+            return
+        await asyncio.sleep(0)
+    raise AssertionError("it never held")
+
+
+def asks(name: str) -> Callable[[bytes], bool]:
+    """Whether a question between nodes has this name."""
+    return lambda payload: payload.startswith(b"\x92") and msgspec.msgpack.decode(payload, type=Question).name == name

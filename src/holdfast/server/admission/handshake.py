@@ -249,6 +249,8 @@ class Handshake:
         """Connections for which this node has made sure that their session is still here."""
         self.look_elsewhere: LookElsewhere | None = None
         """In a cluster: the session of a hello that is not here may be on another node."""
+        self.is_leaving: Callable[[str], bool] = lambda _: False
+        """In a cluster: whether a session is being handed over to another node."""
 
     def opened(self, connection: LiveConnection) -> None:
         """The client has `hello_s` to send a hello."""
@@ -279,11 +281,18 @@ class Handshake:
             return
         connection.features = known_features(hello.features)
         resume = hello.resume
-        if resume is None or self.look_elsewhere is None or self._lifecycle.registry.get(resume.session) is not None:
+        if resume is None or self.look_elsewhere is None or self._has(resume.session):
             self._answer(connection, hello)
         else:
             self._waiting[connection] = hello
             self.look_elsewhere(connection, hello, resume.session, partial(self._is_here, connection))
+
+    def _has(self, session_id: str) -> bool:
+        return self._lifecycle.registry.get(session_id) is not None and not self.is_leaving(session_id)
+
+    def is_waiting(self, connection: LiveConnection) -> bool:
+        """Whether its hello is not answered yet."""
+        return connection in self._waiting
 
     def _is_here(self, connection: LiveConnection) -> None:
         """The session of a waiting hello is here, or nowhere."""
@@ -291,6 +300,7 @@ class Handshake:
         if hello is not None and connection.is_open:
             self._looked_for.add(connection)
             connection.process(b"", [hello])
+            self._looked_for.discard(connection)
 
     def relayed(self, connection: LiveConnection) -> None:
         """The session of a waiting hello is on another node, and so is its client from now on."""

@@ -7,22 +7,22 @@ drop like any other, and the client resumes.
 import asyncio
 from collections.abc import Callable
 
+from holdfast.cluster.port import BusError
 from holdfast.cluster.relay import splice
 from holdfast.core.reasons import Reason
 from holdfast.logs import get_logger
 from holdfast.schemas.frames import Hello
+from holdfast.server.cluster.departures import Departures
 from holdfast.server.cluster.finder import Unsure
 from holdfast.server.cluster.node import ClusterNode
 from holdfast.server.cluster.takeover import Takeover
-from holdfast.server.connection.connection import LiveConnection
+from holdfast.server.connection.connection import RELAY, LiveConnection
 from holdfast.server.context import Faults
 from holdfast.stores.port import StoreError
 from holdfast.transports.port import DialError, TransportLimits
 
 log = get_logger("holdfast.cluster")
 
-RELAY = "relay"
-"""The kind of transport of a client that another node relays."""
 _RETRY_S = 0.5
 
 
@@ -33,16 +33,22 @@ class Edge:
         self,
         node: ClusterNode,
         takeover: Takeover,
+        departures: Departures,
         limits: TransportLimits,
         faults: Faults,
         *,
+        is_waiting: Callable[[LiveConnection], bool],
         relayed: Callable[[LiveConnection], None],
     ) -> None:
-        """`relayed` is called with each client whose session is elsewhere, before its connection is forwarded."""
+        """`is_waiting` says whether a hello is not answered yet; `relayed` is called with each client whose session is
+        elsewhere, before its connection is forwarded.
+        """
         self._node = node
         self._takeover = takeover
+        self._departures = departures
         self._limits = limits
         self._faults = faults
+        self._is_waiting = is_waiting
         self._relayed = relayed
         self._loop = asyncio.get_running_loop()
         self._looking: set[asyncio.Task[None]] = set()
@@ -63,6 +69,7 @@ class Edge:
     ) -> None:
         is_relayed = connection.transport_kind == RELAY
         try:
+            await self._departures.decided(session_id)
             life = await self._takeover.session(session_id, must_take=is_relayed)
         except (Unsure, StoreError):
             connection.close(Reason.BUSY, "a node of the cluster does not answer", retry_after_s=_RETRY_S)
@@ -71,7 +78,7 @@ class Edge:
             self._faults.report("looking for a session", error, session=session_id)
             connection.close(Reason.INTERNAL)
             return
-        if not connection.is_open:
+        if not (connection.is_open and self._is_waiting(connection)):
             return
         if life is None or life == self._node.life:
             is_here()
@@ -92,7 +99,7 @@ class Edge:
                 heard=lambda: [first, *heard.payloads],
                 limits=self._limits,
             )
-        except DialError as error:
+        except (DialError, BusError) as error:
             log.info("a client could not be relayed", node=life, error=str(error))
             connection.close(Reason.BUSY, "the node of this session does not answer", retry_after_s=_RETRY_S)
             return

@@ -84,8 +84,12 @@ class Finder:
                 future.cancel()
             raise
         found: dict[tuple[What, str], Located] = {}
+        # A session whose connection has not come is only there if no other node has it.
         for life, present in replies.by_life.items():
-            found |= {("session", each): Located(life, each) for each in present.sessions}
+            found |= {("session", each): Located(life, each) for each in present.expected}
+        for life, present in replies.by_life.items():
+            sessions = set(present.sessions).difference(present.expected)
+            found |= {("session", each): Located(life, each) for each in sessions}
             found |= {("room", each): Located(life, each) for each in present.rooms}
             found |= {("code", code): Located(life, room_id) for code, room_id in present.codes.items()}
         for key, future in asked.wanted.items():

@@ -20,7 +20,13 @@ log = get_logger("holdfast.cluster")
 class ClusterNode:
     """One node, from `start` to `stop`."""
 
-    def __init__(self, cluster: Cluster, limits: Limits, make_beat: Callable[[int, float], Beat]) -> None:
+    def __init__(
+        self,
+        cluster: Cluster,
+        limits: Limits,
+        make_beat: Callable[[int, float], Beat],
+        wall_clock: Callable[[], float],
+    ) -> None:
         """`make_beat` is called from another thread."""
         self._limits = limits
         self._make_beat = make_beat
@@ -28,7 +34,7 @@ class ClusterNode:
         self.life = make_beat(0, 0.0).life
         """This run of the process, in the words of all nodes."""
         self.bus: Bus = cluster.make_bus()
-        self.watch = MemberWatch(self.bus, self.life, limits)
+        self.watch = MemberWatch(self.bus, self.life, limits, wall_clock)
         self.questions = Questions(self.bus, self.watch, self.life, limits)
         self.relay = ClientRelay(self.bus, self.life, limits)
         self.watch.on_change.append(self.relay.node_changed)
@@ -60,6 +66,7 @@ class ClusterNode:
             await self._heart.stop()
         elif self._beating is not None:
             self._beating.cancel()
+            await asyncio.wait([self._beating])
             await say_bye(self.bus, self.life)
         await self.watch.stop()
         await self.relay.stop()
@@ -99,6 +106,11 @@ class ClusterNode:
     def next_taker(self, session_id: str) -> str | None:
         """The same for a session without a room."""
         return self.watch.membership.next_taker(session_id, self.beat)
+
+    def clock_ahead_s(self, life: str) -> float:
+        """How far the wall clock of a node is ahead of this one's, as far as is known."""
+        member = self.watch.membership.members.get(life)
+        return member.clock_ahead_s if member is not None else 0.0
 
     def name_of(self, life: str) -> str:
         """The name of a node, for people."""

@@ -1,6 +1,6 @@
 """Composes what makes a server a node of a cluster."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
 from holdfast.cluster.setting import Cluster
 from holdfast.core.session import Session
@@ -8,6 +8,7 @@ from holdfast.observability.exposition import holdfast_version
 from holdfast.schemas.beat import Beat
 from holdfast.schemas.frames import Request
 from holdfast.schemas.node import NodeInfo
+from holdfast.server.cluster.departures import Departures
 from holdfast.server.cluster.edge import Edge
 from holdfast.server.cluster.finder import Finder
 from holdfast.server.cluster.handovers import Handovers, SavedSessions
@@ -22,6 +23,8 @@ from holdfast.server.context import Context
 from holdfast.server.directory.directory import Directory
 from holdfast.server.durability.committer import Committer
 from holdfast.server.durability.recovery import Recovery
+from holdfast.server.rooms.outbox import Outbox
+from holdfast.server.session_messages import SessionMessages
 from holdfast.server.sessions import SessionLifecycle
 from holdfast.transports.port import Accept, Subprotocol, TransportLimits
 
@@ -48,7 +51,11 @@ class ClusterParts:
         relayed: Callable[[LiveConnection], None],
         ask: Callable[[Session, Request], None],
         is_asking: Callable[[Session], bool],
+        answered: Callable[[Session], Awaitable[None]],
+        is_waiting: Callable[[LiveConnection], bool],
         committer: Committer,
+        outbox: Outbox,
+        messages: SessionMessages,
         is_draining: Callable[[], bool],
     ) -> None:
         limits = context.limits
@@ -76,10 +83,14 @@ class ClusterParts:
                 sessions=info.sessions,
                 connections=len(connections),
                 reasons=tuple(info.reasons),
+                wall_clock=context.clock.wall_clock(),
             )
 
         def has_room(room_id: str) -> bool:
             return rooms.get(room_id) is not None
+
+        def is_expected(session_id: str) -> bool:
+            return self.handovers.is_expected(session_id)
 
         def has_session(session_id: str) -> bool:
             return lifecycle.registry.get(session_id) is not None
@@ -87,21 +98,26 @@ class ClusterParts:
         # The first beat is made for the life in it.
         self.shared: SharedDirectory | None = None
         self._limits = TransportLimits.of(limits)
-        self.node = ClusterNode(cluster, limits, beat)
-        self.finder = Finder(self.node.questions, whereabouts(rooms, has_session))
+        clock = context.clock
+        self.node = ClusterNode(cluster, limits, beat, lambda: clock.wall_clock())  # noqa: PLW0108 - tests change it
+        recovery.clock_ahead_s = self.node.clock_ahead_s
+        self.finder = Finder(self.node.questions, whereabouts(rooms, has_session, is_expected))
         self.takeover = Takeover(
+            context,
             self.node,
             self.finder,
             committer.store,
             recovery,
-            limits,
             has_room=has_room,
             has_session=has_session,
             confirm_rooms=committer.confirm_rooms,
         )
-        self.handovers = Handovers(
+        self.departures = Departures(context, self.node, lifecycle, messages)
+        self.handovers: Handovers = Handovers(
             context,
             self.node,
+            departures=self.departures,
+            finder=self.finder,
             lifecycle=lifecycle,
             connections=connections,
             services=services,
@@ -109,8 +125,11 @@ class ClusterParts:
             grace_s=grace_s,
             restored=restored,
             known=known,
-            continued=rooms.session_continued,
+            switches=rooms.session_switches,
             ask=ask,
+            is_asking=is_asking,
+            is_watching=rooms.index.watches.has,
+            is_stopping=lambda: rooms.is_stopping,
         )
         self.migration = Migration(
             context,
@@ -118,12 +137,23 @@ class ClusterParts:
             rooms=rooms,
             lifecycle=lifecycle,
             committer=committer,
+            outbox=outbox,
             takeover=self.takeover,
             handovers=self.handovers,
+            departures=self.departures,
             is_asking=is_asking,
+            answered=answered,
             is_full=rooms.why_not_taken,
         )
-        self.edge = Edge(self.node, self.takeover, self._limits, context.faults, relayed=relayed)
+        self.edge = Edge(
+            self.node,
+            self.takeover,
+            self.departures,
+            self._limits,
+            context.faults,
+            is_waiting=is_waiting,
+            relayed=relayed,
+        )
         self.rooms = RemoteRooms(self.node, self.finder, self.takeover, self.handovers, rooms)
         self.directory = self.shared = SharedDirectory(
             context,
@@ -157,13 +187,16 @@ class ClusterParts:
         self.is_ending = True
         self.takeover.stop()
 
-    def stop_taking(self) -> None:
-        """Take nothing more: this node ends."""
+    async def stop_taking(self) -> None:
+        """Take nothing more, and give nothing more away: this node ends."""
         self.edge.stop()
         self.takeover.stop()
         self.directory.stop()
+        await self.migration.stop()
+        self.handovers.stop()
         self.finder.stop()
 
     async def stop(self) -> None:
         """Everything here is saved: others may have it."""
+        self.departures.stop()
         await self.node.stop()

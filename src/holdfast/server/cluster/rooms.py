@@ -55,7 +55,9 @@ class RemoteRooms:
         return found.life if found is not None else None
 
 
-def whereabouts(rooms: Directory, has_session: Callable[[str], bool]) -> Callable[[Whereabouts], Present]:
+def whereabouts(
+    rooms: Directory, has_session: Callable[[str], bool], is_expected: Callable[[str], bool]
+) -> Callable[[Whereabouts], Present]:
     """What of something is here: the answer to other nodes."""
 
     def here(wanted: Whereabouts) -> Present:
@@ -64,6 +66,7 @@ def whereabouts(rooms: Directory, has_session: Callable[[str], bool]) -> Callabl
             [each for each in wanted.sessions if has_session(each)],
             [each for each in wanted.rooms if rooms.get(each) is not None],
             codes,
+            [each for each in wanted.sessions if is_expected(each)],
         )
 
     return here

@@ -6,17 +6,19 @@ quicker, and nothing leaves a node before that commit. Then this node asks again
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
+from functools import partial
+from typing import Any
 
 from holdfast.cluster.membership import MemberChange, MemberState, dead
 from holdfast.cluster.port import BusError
 from holdfast.core.errors import Refused
-from holdfast.core.limits import Limits
 from holdfast.core.records import Unreadable, decode_room, decode_session, room_key, sends_key, session_key
 from holdfast.logs import get_logger
 from holdfast.server.cluster.finder import Finder, Unsure
 from holdfast.server.cluster.node import ClusterNode
+from holdfast.server.context import Context
 from holdfast.server.durability.recovery import Recovery
 from holdfast.server.durability.saved_room import read_sessions, room_id_of
 from holdfast.stores.port import Entry, Store, StoreError
@@ -33,11 +35,11 @@ class Takeover:
 
     def __init__(
         self,
+        context: Context,
         node: ClusterNode,
         finder: Finder,
         store: Store,
         recovery: Recovery,
-        limits: Limits,
         *,
         has_room: Callable[[str], bool],
         has_session: Callable[[str], bool],
@@ -48,7 +50,8 @@ class Takeover:
         self._finder = finder
         self._store = store
         self._recovery = recovery
-        self._limits = limits
+        self._limits = context.limits
+        self._faults = context.faults
         self._has_room = has_room
         self._has_session = has_session
         self._confirm_rooms = confirm_rooms
@@ -143,24 +146,50 @@ class Takeover:
         key = room_id or session_id
         task = self._taking.get(key)
         if task is None:
-            task = self._taking[key] = self._loop.create_task(self._take([room_id] if room_id else [], [session_id]))
-            task.add_done_callback(lambda _: self._taking.pop(key, None))
+            room_ids = [room_id] if room_id else []
+            task = self._begin(key, self._take(room_ids, [session_id] if session_id else []))
         await asyncio.shield(task)
 
-    async def take_moved(self, room_ids: Sequence[str]) -> None:
-        """Restore rooms that stand still on the node that hands them over, exactly as they are there."""
+    async def take_moved(self, room_ids: Sequence[str], revisions: Mapping[str, int]) -> None:
+        """Restore rooms that stand still on the node that hands them over, exactly as they are there: with the
+        revisions that it has."""
         if (task := self._taking.get(room_ids[0])) is None:
-            task = self._taking[room_ids[0]] = self._loop.create_task(self._take(room_ids, (), is_exact=True))
-            task.add_done_callback(lambda _: self._taking.pop(room_ids[0], None))
+            task = self._begin(room_ids[0], self._take(room_ids, (), revisions=revisions))
         await asyncio.shield(task)
 
-    async def _take(self, room_ids: Iterable[str], session_ids: Iterable[str], *, is_exact: bool = False) -> None:
-        rooms = dict(zip(room_ids, await asyncio.gather(*map(self._read_room, room_ids)), strict=True))
-        rooms = {room_id: entries for room_id, entries in rooms.items() if entries}
-        wanted = dict.fromkeys(each for entries in rooms.values() for each in read_sessions(entries))
-        wanted |= dict.fromkeys(each for each in session_ids if each)
-        found = await asyncio.gather(*(self._store.get(session_key(each)) for each in wanted))
-        sessions = {each: entry for each, entry in zip(wanted, found, strict=True) if entry is not None}
+    def _begin(self, key: str, taking: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = self._taking[key] = self._loop.create_task(taking)
+        task.add_done_callback(partial(self._took, key))
+        return task
+
+    def _took(self, key: str, task: asyncio.Task[None]) -> None:
+        del self._taking[key]
+        if not task.cancelled():
+            task.exception()  # whoever waited may have gone
+
+    async def _take(
+        self, room_ids: Sequence[str], session_ids: Sequence[str], *, revisions: Mapping[str, int] | None = None
+    ) -> None:
+        """Read and restore rooms, their sessions, and the other rooms of these; with `revisions`, exactly so."""
+        is_exact = revisions is not None
+        rooms: dict[str, list[Entry]] = {}
+        sessions: dict[str, Entry] = {}
+        # A session is on one node, and so are the rooms that it plays in and watches.
+        while room_ids or session_ids:
+            read = zip(room_ids, await asyncio.gather(*map(self._read_room, room_ids)), strict=True)
+            rooms |= {
+                room_id: entries
+                for room_id, entries in read
+                if entries and (not revisions or entries[0].revision == revisions.get(room_id))
+            }
+            members = (each for room_id in room_ids for each in read_sessions(rooms.get(room_id, [])))
+            new = [each for each in dict.fromkeys((*session_ids, *members)) if each not in sessions]
+            found = zip(new, await asyncio.gather(*map(self._read_session, new)), strict=True)
+            added = {each: entry for each, entry in found if entry is not None}
+            sessions |= added
+            others = [] if is_exact else [room for entry in added.values() for room in _rooms_of(entry)]
+            room_ids = [each for each in dict.fromkeys(others) if each not in rooms and not self._has_room(each)]
+            session_ids = []
         sends = [send for each in sessions for send in await self._store.list(sends_key(each))]
         effects = [effect for room_id in rooms for effect in await self._store.list(f"effect/{room_id}")]
         await self._restore(rooms, sessions, effects, sends, is_exact=is_exact)
@@ -168,6 +197,10 @@ class Takeover:
     async def _read_room(self, room_id: str) -> list[Entry]:
         async with self._reads:
             return await self._store.list(room_key(room_id))
+
+    async def _read_session(self, session_id: str) -> Entry | None:
+        async with self._reads:
+            return await self._store.get(session_key(session_id))
 
     async def _restore(
         self,
@@ -224,6 +257,8 @@ class Takeover:
                 log.debug("not all rooms could be looked for", why=repr(error))
                 await asyncio.sleep(self._limits.suspect_s)
                 self._sweep_again = True
+            except Exception as error:  # noqa: BLE001 - our bug: logged, counted, contained
+                self._faults.report("looking for rooms that no node has", error)
             finally:
                 self._has_read()
 
@@ -280,15 +315,28 @@ class Takeover:
 
     async def _again(self, room_ids: list[str], session_ids: list[str]) -> None:
         """These rooms were taken here, and their claim was refused: another node has them, or had its last word."""
-        for room_id in room_ids:
-            while not self._is_stopped:
-                await asyncio.sleep(self._limits.store_retry_s)
-                with suppress(StoreError, Unsure):
-                    await self.room(room_id)
-                    break
+        await asyncio.gather(*map(self._take_again, room_ids))
         for session_id in session_ids:
             with suppress(StoreError, Unsure):
                 await self.session(session_id)
+
+    async def _take_again(self, room_id: str) -> None:
+        while not self._is_stopped and not self._has_room(room_id):
+            await asyncio.sleep(self._limits.store_retry_s)
+            with suppress(StoreError, Unsure):
+                # Not asked for whose it is: it was this node's, and nobody else may have looked for it.
+                if await self._finder.find("room", room_id) is None:
+                    await self.take(room_id)
+                return
+
+
+def _rooms_of(entry: Entry) -> list[str]:
+    """The rooms in which a session has its seat, and which it watches."""
+    try:
+        record = decode_session(entry.value)
+    except Unreadable:
+        return []
+    return [room_id for room_id in (record.room, record.spectating) if room_id]
 
 
 def _kind_of(entry: Entry) -> str | None:

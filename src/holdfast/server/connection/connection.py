@@ -41,6 +41,11 @@ from holdfast.server.connection.buffers import InputBacklog, Writes
 from holdfast.server.context import Clock, Faults
 from holdfast.transports.port import Receiver, Transport
 
+RELAY = "relay"
+"""The kind of transport of a client that another node relays."""
+# With these a node closes the connections that it relays: their clients come back by another way.
+_OF_NODES = frozenset({CLOSE_CODES[Reason.MOVED], CLOSE_CODES[Reason.STOPPING]})
+
 FrameHandlers = Mapping[type[Frame], Callable[[Any, Any], None]]
 
 
@@ -312,9 +317,11 @@ class LiveConnection(Connection):
             return
         if self._forward is not None:
             forward, self._forward = self._forward, None
-            forward.lost(code, reason)
+            # What only a node may say of itself is not the client's to say.
+            forward.lost(CLOSE_CODES[Reason.DROPPED] if code in _OF_NODES else code, reason)
         if self.end_reason is None:
-            self.end_reason = reason_of(code)
+            is_moving = self.transport_kind == RELAY and code in _OF_NODES
+            self.end_reason = Reason.MOVED if is_moving else reason_of(code)
             self.end_code = code
         self._step(ConnectionStep.LOST)
         self._services.lost(self)
@@ -670,16 +677,23 @@ class LiveConnection(Connection):
         return self._transport
 
     @property
-    def is_busy(self) -> bool:
-        """Whether something waits here: payloads to be processed, or a commit before which nothing is written."""
-        return bool(self.backlog) or self._holds > 0
+    def is_standing(self) -> bool:
+        """Whether it stands still, or carries bytes for another node."""
+        return self._forward is not None
 
     def stand_still(self) -> "HeardMeanwhile":
-        """Write what waits, then process nothing and write nothing; what still arrives is returned later."""
+        """Write what waits, then process nothing and write nothing; what waits to be processed, or still arrives, is
+        returned later."""
         self.flush(with_ack=True)
-        heard = self._forward = HeardMeanwhile()
-        self._on_frame = {}
+        heard = HeardMeanwhile()
+        if self.backlog is not None:
+            heard.payloads += [self.codec.payload(frame) for frame in self.backlog.frames]
+            while (payload := self.backlog.pop()) is not None:
+                heard.payloads.append(payload)
+            self.backlog.clear()
         self.pause_reading()
+        self._forward = heard
+        self._on_frame = {}
         return heard
 
     def write_rest(self) -> None:
@@ -691,7 +705,7 @@ class LiveConnection(Connection):
 
     def go_on(self, heard: "HeardMeanwhile") -> None:
         """The session stays here: process what arrived meanwhile."""
-        if self._forward is not heard:
+        if self._forward is not heard or not self.is_open:
             return
         self._forward = None
         self._on_frame = self._HANDLERS[self.state]
@@ -750,7 +764,8 @@ class LiveConnection(Connection):
             self._transport.pause_reading()
 
     def resume_reading(self) -> None:
-        if self._transport is not None:
+        # Not while it stands still: its turn in the fair queue may end meanwhile.
+        if self._transport is not None and not isinstance(self._forward, HeardMeanwhile):
             self._transport.resume_reading()
 
     def _step(self, event: ConnectionStep) -> None:

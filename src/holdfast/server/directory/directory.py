@@ -44,6 +44,7 @@ from holdfast.server.messages import MessageVersions
 from holdfast.server.rooms.kinds import check_room_type
 from holdfast.server.rooms.runner import RoomRunner
 from holdfast.server.rooms.services import ReservedSeats
+from holdfast.server.rooms.switching import Switch
 from holdfast.stores.port import Write
 
 
@@ -565,11 +566,11 @@ class Directory:
                 # with the next resume.
                 channel.give_up()
 
-    def session_continued(self, session: Session) -> None:
-        """A session has come from another node with its room and its connection: its player was never away."""
+    def session_switches(self, session: Session, switch: Switch) -> None:
+        """The connection of a session that has come from another node is about to follow, does so, or does not."""
         for seat in (session.seat, session.place):
             if seat is not None and seat.state is SeatState.HELD:
-                seat.room.continued(seat)
+                seat.room.switches(seat, switch)
 
     def session_ended(self, session: Session, reason: Reason, message: str) -> None:
         for seat in (session.seat, session.place):

@@ -116,6 +116,11 @@ class RequestHandler:
         """Whether a request of the session is being carried out, or waits."""
         return session in self._tasks
 
+    async def answered(self, session: Session) -> None:
+        """Wait until no request of the session is being carried out."""
+        while (task := self._tasks.get(session)) is not None:
+            await asyncio.wait([task])
+
     def dropped(self, session: Session) -> None:
         """Discard requests that were not started: the client repeats them when it returns."""
         queue = self._queues.get(session)

@@ -183,6 +183,10 @@ class Watches:
         if not mine:
             del self._of[session]
 
+    def has(self, session: Session) -> bool:
+        """Whether the session watches a search."""
+        return session in self._of
+
     def dropped(self, session: Session) -> None:
         """End all watches of a session."""
         mine = self._of.pop(session, {})

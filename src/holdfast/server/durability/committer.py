@@ -10,7 +10,7 @@ acknowledgements leave once their commit has succeeded, and not before (R3).
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from holdfast.core.errors import NotFound, Refused
@@ -136,8 +136,8 @@ class Committer:
         self._pause_s = _PAUSE_MAX_S
         self._next_cut: asyncio.TimerHandle | asyncio.Handle | None = None
         self._in_flight: asyncio.Task[None] | None = None
-        self._writing: frozenset[SessionWriter] = frozenset()
-        """The sessions in the commit that is in flight."""
+        self._writing: frozenset[SessionWriter | RoomWriter] = frozenset()
+        """What is in the commit that is in flight."""
         self._settling: list[asyncio.Future[None]] = []
         self._is_refused = False
         self._has_begun = False
@@ -250,6 +250,28 @@ class Committer:
             await waiter
         return ABSENT
 
+    async def at_rest(self, room: RoomWriter) -> None:
+        """Wait until nothing of the room is on its way to the store."""
+        while room in self._dirty_rooms or room in self._writing:
+            waiter = self._loop.create_future()
+            self._settling.append(waiter)
+            self._schedule()
+            await waiter
+
+    def seal(self, sessions: Iterable[Session]) -> None:
+        """Write these sessions no more for the moment: another node is about to have them."""
+        for session in sessions:
+            if (writer := self.sessions.of(session)) is not None:
+                self.sessions.sealed.add(writer)
+
+    def unseal(self, sessions: Iterable[Session]) -> None:
+        """They stay here: write them again, at once."""
+        for session in sessions:
+            if (writer := self.sessions.of(session)) is not None:
+                self.sessions.sealed.discard(writer)
+                self.sessions.changed(session)
+        self._schedule()
+
     # A commit
 
     def begin(self) -> None:
@@ -280,7 +302,9 @@ class Committer:
             self._turns = 0
             for heard in self.on_cut:
                 heard([room.room_id for batch in batches for room in batch.rooms])
-            self._writing = frozenset(session for batch in batches for session in batch.sessions)
+            self._writing = frozenset().union(
+                *(batch.sessions for batch in batches), *(batch.rooms for batch in batches)
+            )
             self._in_flight = self._loop.create_task(self._commit(batches))
         # Only once the commit is in flight: the turns that have waited belong to the next one.
         paused, self._paused = self._paused, []
@@ -304,8 +328,10 @@ class Committer:
             if room not in self._dirty_rooms:
                 # It was cut together with another.
                 continue
+            if room.is_sealed:
+                continue
             together = [each for each in linked(room, links) if each in self._rooms] if links else [room]
-            if not all(each.is_at_rest for each in together):
+            if not all(each.is_at_rest and not each.is_sealed for each in together):
                 # Otherwise turn could follow turn without any of them being saved.
                 for each in together:
                     each.pause()
@@ -325,7 +351,11 @@ class Committer:
     def _cut_sessions(self, batches: list[PendingBatch], of_room: dict[RoomWriter, PendingBatch]) -> None:
         """Add the sessions: to the batch of a room that they moved in, have their seat in or watch, or to their own."""
         for session in list(self.sessions.dirty):
-            needed = [room for room in session.moved if room in self._rooms]
+            if session in self.sessions.sealed:
+                continue
+            # A session is claimed together with its rooms: what its client is told is read of them.
+            unclaimed = [room for room in (session.home, session.watched) if room is not None and not room.is_claimed]
+            needed = [room for room in (*session.moved, *unclaimed) if room in self._rooms]
             homes = [room for room in (*needed, session.home, session.watched) if room in of_room]
             if any(room not in of_room for room in needed):
                 if self._is_final:

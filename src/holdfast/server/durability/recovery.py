@@ -130,6 +130,8 @@ class Recovery:
         """Instead of reading again what another server has written, where that one may have it now."""
         self.on_session: list[Callable[[Session], None]] = []
         """A session was restored, with its room; a listener may end it."""
+        self.clock_ahead_s: Callable[[str], float] = lambda _: 0.0
+        """In a cluster: how far the wall clock of the node that saved a room is ahead of this one's."""
 
     # From the store
 
@@ -222,6 +224,9 @@ class Recovery:
                 seat.room.free(seat, Reason.MOVED, "")
 
     def _add_elsewhere(self, moved: str) -> None:
+        if self.read_again is not None:
+            # Of the nodes of a cluster each one that has something says so when it is asked.
+            return
         self._elsewhere[moved] = None
         while len(self._elsewhere) > self._limits.sessions_max:
             del self._elsewhere[next(iter(self._elsewhere))]
@@ -471,7 +476,7 @@ class Recovery:
         context.host = host.player if host is not None else None
         context.successor = record.listing.successor
         for kept in record.listing.reservations:
-            left_s = max(0.0, kept.until - self._clock.wall_clock())
+            left_s = max(0.0, kept.until - self._clock.wall_clock() - self.clock_ahead_s(record.node))
             runner.reservations.restored(PlayerId(kept.player), left_s, kept)
 
     def _fill_spectators(self, made: StorePersistence, saved: SavedRoom) -> None:
@@ -548,7 +553,7 @@ class Recovery:
 
     def _passed_s(self, record: RoomRecord) -> float:
         """How long ago the room was saved; 0 if the wall clock was set back meanwhile."""
-        return max(0.0, self._clock.wall_clock() - record.saved_at)
+        return max(0.0, self._clock.wall_clock() + self.clock_ahead_s(record.node) - record.saved_at)
 
     # Sessions
 

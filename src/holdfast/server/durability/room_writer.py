@@ -106,6 +106,8 @@ class RoomWriter:
         """Whether this server has written the store's record: not yet for a room that was just restored."""
         self.is_leaving = False
         """It stands still, and goes to another node with its next record."""
+        self.is_sealed = False
+        """That record is saved: nothing more is written, unless the room stays."""
         self._is_ended = False
         self.is_gone = False
         """Its record is deleted."""

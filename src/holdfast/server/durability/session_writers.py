@@ -218,6 +218,8 @@ class SessionWriters:
         self.on_claim_ended: Callable[[Session], None] = lambda _: None
         """The first commit of a session from the store has succeeded or failed, or the store fails altogether."""
         self.dirty: dict[SessionWriter, None] = {}
+        self.sealed: set[SessionWriter] = set()
+        """Those that another node is about to have: they are not written."""
         self._is_failing = False
         """Whether the store refuses to save."""
 
@@ -327,6 +329,7 @@ class SessionWriters:
         writer = self._writers.pop(session, None)
         if writer is not None:
             self.dirty.pop(writer, None)
+            self.sealed.discard(writer)
         self._claim_ended(session)
 
     def committed(self, writer: SessionWriter) -> tuple[SavedSend, ...]:

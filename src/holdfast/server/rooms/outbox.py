@@ -6,7 +6,7 @@ in between it is carried out again, with the same key: the receiver must recogni
 
 import asyncio
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from dataclasses import dataclass
 from random import Random
 from typing import Any
@@ -38,6 +38,8 @@ class Effect:
 
 
 Carry = Callable[[Effect], Awaitable[None]]
+StartedEffect = tuple[str, EffectRecord, int | None]
+"""An effect that is being carried out: its key, the effect, and its revision in the store."""
 
 
 class Outbox:
@@ -60,6 +62,9 @@ class Outbox:
         self._store = store
         self._broken = broken
         self._tasks: dict[str, asyncio.Task[None]] = {}
+        self._started: dict[str, StartedEffect] = {}
+        self._done: set[str] = set()
+        """Those that only have to be struck off."""
         self._of_room: Counter[str] = Counter()
 
     def __len__(self) -> int:
@@ -78,15 +83,18 @@ class Outbox:
         """Carry out an effect; `revision` is that of its row in the store, None if it is in memory only."""
         if key not in self._tasks:
             self._of_room[record.room] += 1
+            self._started[key] = (key, record, revision)
             self._tasks[key] = self._loop.create_task(self._carry_out(key, record, revision))
 
     async def _carry_out(self, key: str, record: EffectRecord, revision: int | None) -> None:
         try:
             await self._until_done(key, record)
+            self._done.add(key)
             if revision is not None:
                 await self._forget(key, revision)
         finally:
-            del self._tasks[key]
+            del self._tasks[key], self._started[key]
+            self._done.discard(key)
             self._of_room[record.room] -= 1
             if not self._of_room[record.room]:
                 del self._of_room[record.room]
@@ -126,6 +134,19 @@ class Outbox:
             except StoreError as error:
                 log.warning("an effect was carried out but cannot be struck off; trying again", effect=key, error=error)
                 await asyncio.sleep(self._limits.store_retry_s)
+
+    async def pause(self, room_ids: Collection[str]) -> list[StartedEffect]:
+        """Stop carrying out the effects of these rooms; returns those that are not done."""
+        if not any(self._of_room[room_id] for room_id in room_ids):
+            return []
+        started = [each for each in self._started.values() if each[1].room in room_ids]
+        paused = [each for each in started if each[0] not in self._done]
+        # The others only have to be struck off.
+        tasks = {key: self._tasks[key] for key, _, _ in started}
+        for key, _, _ in paused:
+            tasks[key].cancel()
+        await asyncio.wait(tasks.values())
+        return paused
 
     async def stop(self) -> None:
         """Cancel what is not done; the next server carries it out."""

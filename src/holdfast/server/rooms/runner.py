@@ -52,6 +52,7 @@ from holdfast.server.rooms.services import RoomServices
 from holdfast.server.rooms.shared_plan import plan_of
 from holdfast.server.rooms.sharing import Sharing
 from holdfast.server.rooms.spectators import Spectators
+from holdfast.server.rooms.switching import Switching
 from holdfast.server.rooms.timers import EmptyTimer, RoomTimers
 from holdfast.server.rooms.transactions import Transactions
 from holdfast.server.rooms.turn_buffer import TurnBuffer
@@ -63,7 +64,7 @@ OutletOf = Callable[[Session], Outlet]
 class RoomRunner:
     """Runs one room. `persistence` is what differs in a durable one."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0915 - its parts
         self,
         room_type: type[Room[Any]],
         room_id: str,
@@ -101,6 +102,8 @@ class RoomRunner:
         self._agents: RoomAgents | None = None
         self.was_joined = False
         self.is_closing = False
+        self.switching = Switching(services.context.clock.loop, self.limits.handover_s, self._came, self._missed)
+        self.switches, self.keep = self.switching.happened, persistence.keep_seated
         self._empty_timer = EmptyTimer(self.room, context, services, self.turns, end=end, failed=failed)
         self.reservations = Reservations(
             self.room,
@@ -196,9 +199,6 @@ class RoomRunner:
     def grace_s(self) -> float:
         return self.room.grace_s
 
-    def keep(self, session: Session) -> None:
-        self.persistence.keep_seated(session)
-
     def later(self, act: Callable[..., Any], *args: Any) -> None:
         self.context.later(act, *args)
 
@@ -290,6 +290,7 @@ class RoomRunner:
         self._saves.stop()
         self.timers.stop()
         self._empty_timer.stop()
+        self.switching.stop()
         if self.sharing is not None:
             self.sharing.stop()
 
@@ -411,7 +412,7 @@ class RoomRunner:
         return seat
 
     def _not_admitted(self, seat: Seat) -> None:
-        """A newcomer does not get the seat after all; their reservation stands, and they may try again."""
+        """A newcomer does not get the seat after all; their reservation stands."""
         if seat.was_reserved:
             self.reservations.put_back(seat.player_id)
         self._give_back(seat)
@@ -568,10 +569,9 @@ class RoomRunner:
 
     def _may_take_over(self, existing: Seat) -> bool:
         # A held seat is its player's in any case: a player who lost the session in a crash signs in again.
-        policy = self.room.duplicate
-        if policy == "takeover":
+        if self.room.duplicate == "takeover":
             return existing.state is not SeatState.RESERVED
-        return policy == "reject" and existing.state is SeatState.HELD
+        return self.room.duplicate == "reject" and existing.state is SeatState.HELD
 
     def _take_over(self, seat: Seat, session: Session, outlet_of: OutletOf) -> Seat:
         former = seat.session
@@ -617,18 +617,26 @@ class RoomRunner:
 
     def dropped(self, seat: Seat) -> None:
         """The player's connection is gone: hold the seat or free it, as the room's settings say."""
-        if seat.state is not SeatState.TAKEN:
+        if seat.state is not SeatState.TAKEN or self.switching.postpones(seat):
             return
-        room = self.room
-        if room.disconnect == "hard" or (self.context.phase == "lobby" and not room.keep_before_start):
+        # A client that is about to come back by another way: the room need not hear of it.
+        is_switching = seat.session.drop_reason is Reason.MOVED
+        if self._frees_dropped and not is_switching:
             self.free(seat, Reason.DROPPED)
         else:
-            self._hold(seat)
+            self._hold(seat, is_switching=is_switching)
 
-    def _hold(self, seat: Seat) -> None:
+    @property
+    def _frees_dropped(self) -> bool:
+        return self.room.disconnect == "hard" or (self.context.phase == "lobby" and not self.room.keep_before_start)
+
+    def _hold(self, seat: Seat, *, is_switching: bool = False) -> None:
         seat.happened(SeatStep.DROPPED)
         self.seat_changed(seat.player_id, seat.state)
-        self.turns.take(self.room.on_drop, (seat.player,), self._dropped, (seat,))
+        if is_switching:
+            self.switches(seat, "expected")
+        else:
+            self.turns.take(self.room.on_drop, (seat.player,), self._dropped, (seat,))
 
     def _dropped(self, error: Exception | None, _: Any, seat: Seat) -> None:
         self._seat_hook_ended(error, None, seat, "on_drop")
@@ -639,16 +647,23 @@ class RoomRunner:
         self.seat_changed(seat.player_id, seat.state)
         if is_resynced:
             self.resyncs.begin(seat)
-        self.turns.take(self.room.on_rejoin, (seat.player,), self._seat_hook_ended, (seat, "on_rejoin"))
+        if not self.switching.returned(seat):
+            self.turns.take(self.room.on_rejoin, (seat.player,), self._seat_hook_ended, (seat, "on_rejoin"))
         self.has_read(seat)
 
-    def continued(self, seat: Seat) -> None:
-        """The room has moved here with the player's connection: they were never away."""
+    def _came(self, seat: Seat) -> None:
+        """The connection has changed to another node: the player was never away."""
         seat.happened(SeatStep.RETURNED)
         self.seat_changed(seat.player_id, seat.state)
         if self.sharing is not None:
             self.sharing.show_again(seat)
         self.has_read(seat)
+
+    def _missed(self, seat: Seat) -> None:
+        if self._frees_dropped:
+            self.free(seat, Reason.DROPPED)
+        else:
+            self.turns.take(self.room.on_drop, (seat.player,), self._dropped, (seat,))
 
     def has_read(self, seat: Seat) -> None:
         """The client has acknowledged something: what waited for that continues."""
@@ -724,7 +739,6 @@ class RoomRunner:
             self.check_empty()
 
     def _orphan(self, seat: Seat) -> None:
-        """What the player owns goes where the room's settings say."""
         try:
             self.context.objects.orphan(seat.player, self.room.orphans, self.room.heir)
         except Exception as raised:  # noqa: BLE001 - `heir` is the game's code

@@ -23,6 +23,7 @@ from holdfast.server.rooms.delivery import Failure, Resyncs, SpectatorDelivery
 from holdfast.server.rooms.outlet import ChannelOutlet, SilentOutlet, open_channel
 from holdfast.server.rooms.persistence import Persistence
 from holdfast.server.rooms.services import RoomServices
+from holdfast.server.rooms.switching import Switch
 from holdfast.server.rooms.turns import Turns, nothing
 
 
@@ -188,10 +189,11 @@ class Spectators:
             self._resyncs.begin(place)
         self._has_read(place)
 
-    def continued(self, place: Seat) -> None:
-        """The room has moved here with the spectator's connection."""
-        place.happened(SeatStep.RETURNED)
-        self._has_read(place)
+    def switches(self, place: Seat, switch: Switch) -> None:
+        """The place is held meanwhile: no hook tells the game of it."""
+        if switch == "came":
+            place.happened(SeatStep.RETURNED)
+            self._has_read(place)
 
     # Going
 
