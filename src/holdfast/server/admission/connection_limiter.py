@@ -7,6 +7,7 @@ and the server little. Refused clients are told when to return, each at a differ
 """
 
 from collections.abc import Callable
+from functools import partial
 
 from holdfast.core.addresses import AddressQuota, AddressShares, address_group, share_of
 from holdfast.core.connection import Connection
@@ -135,6 +136,17 @@ class ConnectionLimiter:
             if is_resumed and has_paid:
                 self._addresses.activity(name).hellos.give_back()
 
+    def relayed(self, connection: LiveConnection) -> Callable[[], None]:
+        """The session of a hello is on another node, which counts its client from now on. Returns what is to be called
+        once that node must have accepted it: until then the hello costs the address as much as any."""
+        name, has_paid = self._unauthenticated.get(connection, ("", False))
+        self.known(connection, is_resumed=False)
+        return partial(self._was_resumed, connection, name) if has_paid else _nothing
+
+    def _was_resumed(self, connection: LiveConnection, name: str) -> None:
+        if connection.is_open:
+            self._addresses.activity(name).hellos.give_back()
+
     def lost(self, connection: LiveConnection) -> None:
         self._quota.give_back(connection)
 
@@ -153,3 +165,7 @@ class ConnectionLimiter:
     def guessed_wrong(self, session: Session) -> None:
         """The credential was wrong."""
         self._addresses.activity(address_group(session.address)).guesses.take(self._now())
+
+
+def _nothing() -> None:
+    """The hello was over the limit already."""

@@ -305,7 +305,7 @@ class Handshake:
     def relayed(self, connection: LiveConnection) -> None:
         """The session of a waiting hello is on another node, and so is its client from now on."""
         self._waiting.pop(connection, None)
-        self._limiter.known(connection, is_resumed=True)
+        self._clock.loop.call_later(self._limits.hello_s, self._limiter.relayed(connection))
 
     def _answer(self, connection: LiveConnection, hello: Hello) -> None:
         if hello.resume is not None:
