@@ -132,8 +132,9 @@ docs: $(NODE_MODULES) $(STAMP) ## build the guides and the reference into build/
 	$(BIN)/python -m tests.docs.site build/docs
 	@echo "Open build/docs/index.html"
 
-sim: $(STAMP) ## run the long simulation (SEEDS=200, or SEED=42 to repeat one)
-	$(BIN)/python -m tests.simulation $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
+sim: $(STAMP) ## run the long simulation (SEEDS=200, SEED=42 to repeat one, KIND=--cluster for worlds of three nodes)
+	$(BIN)/python -m tests.simulation $(KIND) $(if $(SEED),--seed $(SEED),--seeds $(SEEDS))
+	$(if $(SEED)$(KIND),,$(BIN)/python -m tests.simulation --cluster --seeds $$(($(SEEDS) / 4)))
 
 fuzz: $(STAMP) ## feed the decoders whatever reaches new code (MINUTES=5)
 	$(BIN)/python -m tests.fuzz --minutes $(MINUTES)

@@ -6,6 +6,7 @@ import time
 from collections import Counter
 from collections.abc import Sequence
 
+from tests.simulation.cluster_world import ClusterWorld, clustered
 from tests.simulation.options import STEPS, Options
 from tests.simulation.world import Result, simulate
 
@@ -18,6 +19,7 @@ def main(words: Sequence[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, help="repeat this one seed")
     parser.add_argument("--steps", type=int, default=STEPS, help=f"what each player does ({STEPS})")
     parser.add_argument("--keep-going", action="store_true", help="do not stop at the first failure")
+    parser.add_argument("--cluster", action="store_true", help="worlds of three nodes")
     parser.add_argument("--trace", action="store_true", help="print everything that happened")
     arguments = parser.parse_args(words)
     is_one = arguments.seed is not None
@@ -26,11 +28,11 @@ def main(words: Sequence[str] | None = None) -> int:
     results: list[Result] = []
     failures: list[Result] = []
     for seed in seeds:
-        result = simulate(Options.drawn(seed, arguments.steps))
+        result = run_seed(seed, arguments.steps, is_clustered=arguments.cluster)
         results.append(result)
         if result.violations:
             failures.append(result)
-            print_failure(result)
+            print_failure(result, " --cluster" if arguments.cluster else "")
         if is_one:
             print(f"{result.options}\ndigest {result.digest}")
         if arguments.trace:
@@ -42,12 +44,20 @@ def main(words: Sequence[str] | None = None) -> int:
     return 1 if failures else 0
 
 
-def print_failure(result: Result) -> None:
+def run_seed(seed: int, steps: int, *, is_clustered: bool) -> Result:
+    """One world."""
+    if is_clustered:
+        return simulate(clustered(seed, steps), world_type=ClusterWorld)
+    return simulate(Options.drawn(seed, steps))
+
+
+def print_failure(result: Result, kind: str) -> None:
     """What was broken, what led to it, and how to see it again."""
     print(f"\nseed {result.options.seed} FAILED: {result.options}")
     for violation in result.violations[:5]:
         print(f"  {violation.invariant} at {violation.at_s:.3f} s: {violation.what}")
-    print(f"  repeat: python -m tests.simulation --seed {result.options.seed} --steps {result.options.steps} --trace")
+    options = result.options
+    print(f"  repeat: python -m tests.simulation{kind} --seed {options.seed} --steps {options.steps} --trace")
 
 
 def print_progress(done: int, of: int, elapsed_s: float) -> None:
@@ -70,6 +80,10 @@ def print_summary(results: list[Result], failures: list[Result], elapsed_s: floa
         ("takeovers", ("takeovers", "takeovers: clone", "takeovers: second session")),
         ("programs", ("crashes", "suspends", "byes", "slow readers", "retired tokens presented", "robberies")),
         ("servers", ("lives", "crashes at the start", "rooms recovered", "rooms fenced", "rewound clients")),
+        (
+            "nodes",
+            ("rooms taken over", "rooms moved", "moves refused", "sessions handed over", "clients relayed", "hops"),
+        ),
         (
             "store",
             (

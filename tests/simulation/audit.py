@@ -24,7 +24,7 @@ from holdfast.server.rooms.splitmix64 import SplitMix64
 from holdfast.stores import Batch, Write
 from holdfast.testing import Disk, FaultyStore
 from tests.simulation.checker import Checker
-from tests.simulation.game import Entry, Game, Life
+from tests.simulation.game import Entry, Game, Ledger, Life
 
 Stream = tuple[str, int, int]
 """A session, the number of its channel, the generation."""
@@ -135,7 +135,9 @@ class Auditor:
         self._check_chain(room_id, book, record)
         book.value, book.record = write.value, record
         self._extend(room_id, book, board.log)
-        for seat in (*self._seats(room_id), *self._places(room_id)):
+        seats = self._seats(room_id)
+        self._checker.expect("P4", len(seats) <= Ledger.max_players, f"{room_id} is saved with {seats}")
+        for seat in (*seats, *self._places(room_id)):
             if seat.channel is not None and self._is_gated(record.kind):
                 self.gated.add((seat.session, seat.channel.number))
                 self._check_channel(seat.session, seat.channel)

@@ -10,9 +10,9 @@ if TYPE_CHECKING:
 
 def sample(world: "World") -> None:
     """Look at everything that could grow."""
-    checker, limits, server = world.checker, world.options.limits, world.server
+    checker, limits = world.checker, world.options.limits
     checker.count("samples")
-    for session in server.sessions if world.is_up else ():
+    for session in [session for server in world.running for session in server.sessions]:
         for channel in session.channels():
             in_flight = channel.sent - channel.acked
             checker.expect("I9", channel.kept <= limits.kept_messages_max, f"{channel.kept} messages kept by {session}")
@@ -24,12 +24,12 @@ def sample(world: "World") -> None:
             )
         checker.expect("I9", len(session.closing) <= limits.closing_channels_max, f"{session} closes {session.closing}")
         checker.expect("I9", len(session.replies) <= limits.replies_kept_max, f"{session} keeps {len(session.replies)}")
-    for room in server.rooms if world.is_up else ():
+    for room in world.rooms():
         checker.expect(
             "I9", context_of(room).seats.used <= room.max_players, f"{room} has {context_of(room).seats.used} seats"
         )
         checker.expect("I9", len(room.spectators) <= room.max_spectators, f"{room} has {room.spectators}")
-    for link in server.network.links:
+    for link in world.network.links:
         for side in ("client", "server"):
             waiting = link.buffered_bytes(side)
             most = limits.write_buffer_bytes_max + 2 * limits.window_bytes_max + limits.payload_bytes_max

@@ -8,7 +8,6 @@ from random import Random
 from typing import TYPE_CHECKING
 
 from holdfast.testing import Link, Side
-from holdfast.testing.server import URL
 from holdfast.transports.port import DialError, TransportLimits
 from tests.simulation.process import Process
 
@@ -112,28 +111,26 @@ class Chaos:
         await asyncio.sleep(after_s)
         limits = TransportLimits.of(self.world.options.limits)
         with suppress(DialError):
-            await self.world.network.deliver_again(link, URL, limits, stay_s=self.random.choice([0.0, 0.5, 3.0]))
+            url = self.world.url(self.random)
+            await self.world.network.deliver_again(link, url, limits, stay_s=self.random.choice([0.0, 0.5, 3.0]))
 
     # Operators
 
     def _disconnect(self, victim: Process, _: Link) -> None:
-        if self.world.is_up:
-            server = self.world.server
-            session = server.sessions.get(victim.session.id)
-            if session is not None:
-                server.machine.call(session.disconnect, "by the operator")
+        server, session = self.world.home_of(victim.session.id), self.world.session(victim.session.id)
+        if server is not None and session is not None:
+            server.machine.call(session.disconnect, "by the operator")
 
     def _kick(self, victim: Process, _: Link) -> None:
-        if self.world.is_up:
-            server = self.world.server
-            session = server.sessions.get(victim.session.id)
-            if session is not None and session.player is not None:
-                server.machine.call(session.player.kick, "by the operator")
+        server, session = self.world.home_of(victim.session.id), self.world.session(victim.session.id)
+        if server is not None and session is not None and session.player is not None:
+            server.machine.call(session.player.kick, "by the operator")
 
     def _close_room(self, *_: object) -> None:
-        rooms = list(self.world.server.rooms) if self.world.is_up else []
-        if rooms:
-            self.world.server.machine.call(self.random.choice(rooms).close)
+        places = [(server, room) for server in self.world.running for room in server.rooms]
+        if places:
+            server, room = self.random.choice(places)
+            server.machine.call(room.close)
 
     def heal(self) -> None:
         """Everything works again."""

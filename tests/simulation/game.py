@@ -120,6 +120,9 @@ class Board(Struct):
 class Game:
     """What the rooms of one world have in common, in all lives of its server."""
 
+    recovered_as = "on_drop"
+    """What players are, to the checker, in a room that was restored."""
+
     def __init__(self, checker: Checker, options: Options) -> None:
         self.checker = checker
         self.options = options
@@ -146,6 +149,21 @@ class Game:
         """The logs of rooms that are about to end, by the life they do it in: their last turns are in no record."""
         self.age_of: Callable[[str], float | None] = lambda _: None
         """How old a room's record is; None if nothing happened since, for its server stopped in order."""
+
+    def is_present(self, life: "Life") -> bool:
+        """Whether what a server sends to sessions now counts."""
+        return life is self.life
+
+    def is_elsewhere(self, room: "Ledger") -> bool:
+        """Whether another server has this room by now."""
+        return room.durability != "memory" and self.rooms.get(room.id) is not room
+
+    def seat_number(self, room: "Ledger", number: int) -> int:
+        """By which number the checker knows a seat of this room."""
+        return number
+
+    def dropped(self, room: "Ledger", player: Player[Mark]) -> None:
+        """A room hears that a player has dropped."""
 
     def forget(self, life: "Life") -> None:
         """What was about to end in this life did not, or has."""
@@ -210,7 +228,7 @@ class Ledger(Room[Mark]):
     @property
     def is_ghost(self) -> bool:
         """Whether this room is elsewhere by now: what it does here counts for nothing."""
-        return self.durability != "memory" and self.game.rooms.get(self.id) is not self
+        return self.game.is_elsewhere(self)
 
     def on_create(self, config: dict[str, Any]) -> Any:
         self.checker.note("on_create", self.kind, self.id)
@@ -235,7 +253,7 @@ class Ledger(Room[Mark]):
             self.heard_of(player, "on_join")
             if player in self.promoted_away:
                 self.promoted_away.remove(player)
-                self.checker.was_away(player.data.seat)
+                self.checker.was_away(self.game.seat_number(self, player.data.seat))
             self.state.members[player.id] = player.data.seat
             # They may have left again while this turn was under way.
             if player in self.players:
@@ -247,6 +265,7 @@ class Ledger(Room[Mark]):
     def on_drop(self, player: Player[Mark]) -> Any:
         with self.turn():
             self.heard_of(player, "on_drop")
+            self.game.dropped(self, player)
 
     def on_rejoin(self, player: Player[Mark]) -> Any:
         with self.turn():
@@ -419,7 +438,7 @@ class Ledger(Room[Mark]):
 
     def post(self, player: Player[Mark], op: Op, at: int) -> None:
         """Send letters of some entries: to the session of the player, and to one of any other, wherever it is."""
-        if self.is_ghost or self.life is not self.game.life or self.game.options.has_robberies:
+        if self.is_ghost or not self.game.is_present(self.life) or self.game.options.has_robberies:
             return
         sessions = [player.session] if op.n % 3 == 0 else []
         others = self.game.sessions() if op.n % 4 == 0 else []
@@ -527,7 +546,8 @@ class Ledger(Room[Mark]):
     def heard_of_spectator(self, spectator: Spectator, name: str, reason: str = "") -> None:
         if not self.is_ghost:
             self.checker.note(spectator.id, reason)
-            self.checker.hook(name, spectator.id, self.state.watchers[spectator.id])
+            number = self.game.seat_number(self, self.state.watchers[spectator.id])
+            self.checker.hook(name, spectator.id, number)
 
     def heard_of(self, player: Player[Mark], name: str, reason: str = "") -> None:
         if name == "on_join":
@@ -537,7 +557,8 @@ class Ledger(Room[Mark]):
             player.data.pocket.own_word = own_word(player.id)
         grace_s = self.grace_s if self.is_prompt else 0.0
         if not self.is_ghost:
-            self.checker.hook(name, player.id, player.data.seat, reason=reason, grace_s=grace_s)
+            number = self.game.seat_number(self, player.data.seat)
+            self.checker.hook(name, player.id, number, reason=reason, grace_s=grace_s)
 
     def check_recovered(self) -> None:
         """Whatever the room had with the commit that it came back from, it has still."""
@@ -548,7 +569,7 @@ class Ledger(Room[Mark]):
         checker.expect("I2", seats == state.members, f"{self.id} came back with {seats}, not {state.members}")
         places = {spectator.id for spectator in self.spectators}
         checker.expect("I2", places == state.watchers.keys(), f"{self.id} is watched by {places}, not {state.watchers}")
-        checker.watched(state.watchers.values())
+        checker.watched(self.game.seat_number(self, number) for number in state.watchers.values())
         teams = {name: team for name, team in state.teams.items() if team}
         checker.expect("I2", teams_of(self) == teams, f"{self.id} came back with {teams_of(self)}, not {teams}")
         bells = {name for name in BELLS if self.remaining(name) is not None}
@@ -562,7 +583,8 @@ class Ledger(Room[Mark]):
         self.game.rooms[self.id] = self
         if self.game.age_of(self.id) is not None and self.durability == "checkpoint":
             checker.rewound(self.id, [entry.op for entry in state.log])
-        checker.held(seats.values(), grace_s=self.grace_s)
+        numbers = [self.game.seat_number(self, number) for number in seats.values()]
+        checker.held(numbers, grace_s=self.grace_s, state=self.game.recovered_as)
 
     @contextmanager
     def turn(self) -> Iterator[None]:

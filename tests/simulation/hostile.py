@@ -10,7 +10,6 @@ from holdfast import Auth
 from holdfast.core.codec import MSGPACK
 from holdfast.schemas.frames import Close, Data, Frame, FromServer, Hello, Reply, Request, Resume, SeatFrame, Welcome
 from holdfast.server.server import SUBPROTOCOLS
-from holdfast.testing.server import URL
 from holdfast.transports.port import DialError, Transport, TransportLimits
 from tests.simulation.checker import Op, Stream
 from tests.simulation.view import Append
@@ -141,7 +140,8 @@ class Hostile:
         wire = RawWire()
         self._wires.append(wire)
         limits = TransportLimits.of(self.world.options.limits)
-        await self.world.network.dial(wire, URL, subprotocols=SUBPROTOCOLS, limits=limits)
+        url = self.world.url(self._random)
+        await self.world.network.dial(wire, url, subprotocols=SUBPROTOCOLS, limits=limits)
         return wire
 
     async def _seated(self) -> tuple[RawWire | None, Welcome | None]:

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from math import inf
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -122,6 +123,8 @@ class Power:
         await self._begin_again()
         await asyncio.sleep(self.random.choice([0.0, 0.3, 1.5]))
         self.world.checker.note("the old server wakes up")
+        # The pause counted towards the graces of its sessions, and these count again.
+        old.life.ended_at = inf
         old.wake()
         await asyncio.sleep(self.random.uniform(0.5, 5.0))
         self._zombies.remove(old)

@@ -109,6 +109,7 @@ class Process:
         self.excuses: set[str] = set()
         """Reasons for which this session may end, because the simulation did something that must end it."""
         self.resumes = 0
+        self.dropped_at: list[float] = []
         self._resyncs = 0
         self._ops = 0
         self._ops_before = 0
@@ -144,6 +145,10 @@ class Process:
         """What the library gave us."""
         assert self._session is not None
         return self._session
+
+    def has_been(self, session_id: str) -> bool:
+        """Whether it has, or had, this session."""
+        return self._session is not None and self._session.id == session_id
 
     async def open(self) -> None:
         """Sign in, or go on from what was remembered."""
@@ -476,6 +481,7 @@ class Process:
     def _dropped(self, _: Drop) -> None:
         # For the next server somebody was away who was still connected to the one before.
         self._is_away_since = min(self.world.now(), self._unserved_since)
+        self.dropped_at.append(self.world.now())
         self.checker.note(self.label, "dropped")
         self.checker.count("drops")
 
@@ -500,7 +506,7 @@ class Process:
             self._deal_with_mail()
             self.mail.lost()
         # A server that was replaced and does not know it welcomes whom the present one knows nothing of.
-        is_present = self.dialer.link.server is self.world.server.machine
+        is_present = self.world.is_present(self.dialer.link.server)
         self._may_be_forgotten = not is_present
         if is_present:
             self._unserved_since = inf
@@ -530,6 +536,7 @@ class Process:
         # A server that comes back waits anew.
         was_long = any(life.lasted_since(away_at, self.world.now()) >= options.grace_s for life in self.world.lives)
         is_pardoned = "reset" in self.excuses or self._may_be_forgotten
+        is_pardoned = is_pardoned or (self.world.may_forget and not self._has_saved_seat())
         is_caused = reason in self.excuses or (reason == "expired" and (is_pardoned or was_long))
         is_caused = is_caused or (reason == "rolled_back" and self.checker.rollbacks > 0)
         self.checker.expect("P3", is_caused, f"{self.label} lost its session after {away_s:.3f} s: {reason}")
@@ -541,7 +548,7 @@ class Process:
             return
         rewound = [each for each in sittings if self._is_rewound(each) and each in restarted]
         # A server that was replaced, and does not know it, knows nothing of its room's return either.
-        is_present_server = self.dialer.link.server is self.world.server.machine
+        is_present_server = self.world.is_present(self.dialer.link.server)
         is_rewound = bool(rewound) and outcome.kind == "resynced" and is_present_server
         # Also again, if the server does not know whether we heard it.
         if is_rewound or outcome.reason == "rolled_back":
@@ -561,7 +568,7 @@ class Process:
         One that we know may have been closed, and one that we were given a seat in may be news to us.
         """
         rooms = {each.room.id: each.room.kind for each in self.sittings() if not each.is_over}
-        session = self.world.server.sessions.get(self.session.id)
+        session = self.world.session(self.session.id)
         for seat in (session.seat, session.place) if session is not None else ():
             if seat is not None:
                 rooms[seat.room.id] = seat.room.kind

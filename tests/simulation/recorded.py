@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from holdfast.core.recording import Recording
 from holdfast.core.room import Room
 from tests.simulation.game import Ledger
 from tests.simulation.mirrors import difference
@@ -17,16 +18,16 @@ _strict = msgspec.msgpack.Encoder(order="deterministic").encode
 
 def check_recordings(world: "World") -> None:
     """Compare all rooms that are recorded and between two turns."""
-    for room in world.server.rooms:
-        runner = world.server.rooms.runner(room.id)
-        if runner.recorder is not None and runner.turns.is_at_rest and not runner.turns.in_turn:
-            _check(world, room)
+    for server in world.running:
+        for room in server.rooms:
+            runner = server.rooms.runner(room.id)
+            if runner.recorder is not None and runner.turns.is_at_rest and not runner.turns.in_turn:
+                _check(world, room, server.parts.recordings.get(room.id))
 
 
-def _check(world: "World", room: Room[Any]) -> None:
+def _check(world: "World", room: Room[Any], recording: Recording) -> None:
     assert isinstance(room, Ledger)
     checker = world.checker
-    recording = world.server.parts.recordings.get(room.id)
     checker.expect("REC", not recording.stopped, f"{room.id} is recorded no more: {recording.stopped}")
     if not recording.last:
         return

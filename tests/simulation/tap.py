@@ -123,7 +123,8 @@ class Tap:
             if is_saved:
                 self._check_token(told)
         elif frame.purpose == "seat":
-            is_forgotten = told.session not in self._auditor.tokens
+            # One that has lost the seat meanwhile may be saved again: it hears so next.
+            is_forgotten = told.session not in self._auditor.tokens or not self._plays_in_memory(link, told)
             self._expect("I6", is_forgotten, f"{told.session} heard of {frame.room}, and without it is in the store")
 
     def _opened(self, told: Told, channel: int, generation: int, room: str, kind: str, *, is_saved: bool) -> None:

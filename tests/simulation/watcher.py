@@ -82,7 +82,7 @@ class Watcher(Actor):
             self._unflushed.clear()
             if self.random.random() < 0.5:
                 await self.leave_the_seat(process)
-            rooms = list(self.world.server.rooms) if self.world.is_up else []
+            rooms = self.world.rooms()
             own = process.session.room
             rooms = [room for room in rooms if own is None or room.id != own.id]
             if rooms:

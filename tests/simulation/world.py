@@ -9,12 +9,13 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import count
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from holdfast import Auth, ClientSession, Reason, Session, connect
-from holdfast.core.room import context_of
+from holdfast.core.room import Room, context_of
 from holdfast.server.server import SUBPROTOCOLS, Storage
 from holdfast.testing import Disk, FaultyStore, Link, MemoryServer, run
+from holdfast.testing.clock import Machine
 from holdfast.testing.server import URL
 from tests.log_lines import line_of
 from tests.simulation.audit import Auditor
@@ -32,6 +33,9 @@ from tests.simulation.recorded import check_recordings
 from tests.simulation.tap import Tap, TappedNetwork
 from tests.simulation.view import Cry, View
 from tests.simulation.watcher import Watcher
+
+if TYPE_CHECKING:
+    from tests.simulation.node_power import NodePower
 
 SAMPLE_S = 0.2
 # So many samples apart: to replay takes longer than to count.
@@ -103,18 +107,22 @@ class MortalServer(MemoryServer):
 class World:
     """Everything of one seed."""
 
+    game_type: type[Game] = Game
+    actor_type: type[Actor] = Actor
+    network_type: type[TappedNetwork] = TappedNetwork
+
     def __init__(self, options: Options, ignored: frozenset[str]) -> None:
         loop = asyncio.get_running_loop()
         self.now = loop.time
         self.options = options
         self.checker = Checker(loop.time, ignored=ignored)
-        self.game = Game(self.checker, options)
+        self.game = self.game_type(self.checker, options)
         self.game.sessions = lambda: list(self.server.sessions) if self.is_up else []
-        self.network = TappedNetwork(options, Random(f"{options.seed}/network"), self.checker)
+        self.network = self.network_type(options, Random(f"{options.seed}/network"), self.checker)
         self.disk = Disk()
         self.server: MortalServer
         self.servers: list[MortalServer] = []
-        """The present one, and all before it."""
+        """All that there ever were."""
         self.store: FaultyStore
         self.is_up = False
         self.falls = 0
@@ -128,7 +136,7 @@ class World:
         self._random = Random(f"{options.seed}/dialects")
         self.labels: Counter[str] = Counter()
         self.processes: list[Process] = []
-        self.actors = [Actor(self, f"player{number}") for number in range(options.players)]
+        self.actors = [self.actor_type(self, f"player{number}") for number in range(options.players)]
         self.watchers = [Watcher(self, f"watcher{number}") for number in range(WATCHERS)]
         self.hostile = Hostile(self)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -147,6 +155,51 @@ class World:
 
     def _is_over(self, session_id: str) -> bool:
         return self.server.sessions.get(session_id) is None
+
+    # Where things are
+
+    @property
+    def running(self) -> list[MortalServer]:
+        """The servers that are up: one at most, but in a cluster."""
+        return [self.server] if self.is_up else []
+
+    def rooms(self) -> list[Room[Any]]:
+        """Those of all of them."""
+        return [room for server in self.running for room in server.rooms]
+
+    def room(self, room_id: str) -> Room[Any] | None:
+        """A room, on whichever server it is."""
+        return next((room for server in self.running if (room := server.rooms.get(room_id)) is not None), None)
+
+    def home_of(self, session_id: str) -> MortalServer | None:
+        """The server that has a session."""
+        return next((server for server in self.running if server.sessions.get(session_id) is not None), None)
+
+    def session(self, session_id: str) -> Session | None:
+        """A session, on whichever server it is."""
+        home = self.home_of(session_id)
+        return home.sessions.get(session_id) if home is not None else None
+
+    def is_present(self, machine: Machine | None) -> bool:
+        """Whether this is the machine of a server that no other has replaced."""
+        return machine is self.server.machine
+
+    def url(self, _: Random) -> str:
+        """An address of the world's servers."""
+        return URL
+
+    def urls(self) -> str | list[str]:
+        """Those that the next client knows."""
+        return URL
+
+    def make_power(self) -> "Power | NodePower | None":
+        """What befalls the servers of this world."""
+        return Power(self) if self.options.store is not None else None
+
+    @property
+    def may_forget(self) -> bool:
+        """Whether a server may think now that another one is gone, with all that is not saved."""
+        return False
 
     # The server
 
@@ -186,7 +239,7 @@ class World:
         if server is self.server:
             self.is_up = False
             server.life.is_over = not is_orderly
-            server.life.ended_at = self.now()
+        server.life.ended_at = self.now()
         self._count(server)
         self.forget_processes()
 
@@ -232,7 +285,7 @@ class World:
         self._clients_made += 1
         random = Random(f"{self.options.seed}/client/{self._clients_made}")
         auth = Auth("name", name)
-        client = await connect(URL, auth=auth, random=random, limits=self.options.limits, **options)
+        client = await connect(self.urls(), auth=auth, random=random, limits=self.options.limits, **options)
         self.clients.append(client)
         return client
 
@@ -272,7 +325,7 @@ class World:
         await self.begin_life()
         chaos = Chaos(self)
         trouble = [self.start(chaos.run()), self.start(self.hostile.run())]
-        power = Power(self) if self.options.store is not None else None
+        power = self.make_power()
         if power is not None:
             trouble.append(self.start(power.run()))
         if not self.options.has_robberies:
@@ -327,16 +380,20 @@ class World:
                     await asyncio.sleep(0.1)
 
     def _is_ending(self) -> bool:
-        if any(context_of(room).is_closing for room in self.server.rooms):
+        if any(context_of(room).is_closing for room in self.rooms()):
             return True
         sittings = [each for watcher in self.watchers if watcher.process for each in watcher.process.sittings()]
         watched = [sitting.room for sitting in sittings if sitting.room.left is None]
-        return any(self.server.rooms.get(room.id) is None for room in watched)
+        return any(self.room(room.id) is None for room in watched)
+
+    def look(self) -> None:
+        """See whether everything is as it should be now."""
+        sample(self)
 
     async def _sample(self) -> None:
         for number in count(1):
-            sample(self)
-            if self.is_up and number % RECORDINGS_EVERY == 0:
+            self.look()
+            if number % RECORDINGS_EVERY == 0:
                 check_recordings(self)
             await asyncio.sleep(SAMPLE_S)
 
@@ -344,10 +401,10 @@ class World:
         """Speak to everybody, now and then."""
         for number in count():
             await asyncio.sleep(CRY_S)
-            if self.is_up:
+            for server in self.running:
                 self.checker.count("cries")
-                cry = Cry(self.lives[-1].number, number)
-                self.server.broadcast(cry, where=partial(self._hears, cry))
+                cry = Cry(server.life.number, number)
+                server.broadcast(cry, where=partial(self._hears, cry))
 
     def _hears(self, cry: Cry, session: Session) -> bool:
         self.checker.cried(session.id, cry.life, cry.number, lambda: session.end_reason is Reason.MOVED)
@@ -370,7 +427,7 @@ class World:
 
     def _has_unread(self) -> bool:
         processes = [each.process for each in (*self.actors, *self.watchers)]
-        sessions = [self.server.sessions.get(each.session.id) for each in processes if each and not each.is_over]
+        sessions = [self.session(each.session.id) for each in processes if each and not each.is_over]
         return any(channel.kept for session in sessions if session is not None for channel in session.channels())
 
     def _check_whole(self, actor: Actor, sitting: Sitting | None) -> None:
@@ -379,7 +436,7 @@ class World:
         if process is None or process.is_over or sitting is None or sitting.is_over:
             self.checker.fail("I10", f"{actor.name} was back, and is gone again: {actor.state()}")
             return
-        room = self.server.rooms.get(sitting.room.id)
+        room = self.room(sitting.room.id)
         player = room.player(actor.name) if room is not None else None
         if player is None:
             self.checker.fail("P3", f"{process.label} believes that it has a seat in {sitting.room}")
@@ -405,7 +462,7 @@ class World:
     def _check_mail(self, process: Process) -> None:
         """What was sent to a session has arrived to its end."""
         mail = process.mail
-        for room in self.server.rooms:
+        for room in self.rooms():
             assert isinstance(room, Ledger)
             sent, got = room.state.letters.get(process.session.id, 0), mail.next.get(room.id)
             is_whole = got == sent or (got is None and (not sent or mail.has_gap)) or room.id in self.checker.rewinds
@@ -417,13 +474,13 @@ class World:
         sitting = process.sitting if process is not None else None
         left = sitting.room.left if sitting is not None else None
         if sitting is not None and left is not None and left.reason == "room_closed":
-            is_gone = self.server.rooms.get(sitting.room.id) is None
+            is_gone = self.room(sitting.room.id) is None
             self.checker.expect("P3", is_gone, f"{watcher.name} was told that {sitting.room} is closed")
             return
         if process is None or process.is_over or sitting is None or sitting.is_over:
             self.checker.fail("I10", f"{watcher.name} watched, and is gone again: {watcher.state()}")
             return
-        room = self.server.rooms.get(sitting.room.id)
+        room = self.room(sitting.room.id)
         spectators = [each.id for each in room.spectators] if room is not None else []
         self.checker.expect(
             "P3", watcher.name in spectators, f"{process.label} believes that it watches {sitting.room}"
@@ -436,36 +493,37 @@ class World:
             sitting.looker.look_at_last(room.state.turn)
 
     def _check_timers(self) -> None:
-        for room in self.server.rooms:
+        for room in self.rooms():
             overdue = {number: due for number, due in room.state.armed.items() if due < self.now() - 1.0}
             self.checker.expect("TIMER", not overdue, f"timers of {room.id} never rang: {overdue}")
             silent = {name: bell for name, bell in room.state.bells.items() if bell.is_overdue(self.now() - 1.0)}
             self.checker.expect("TIMER", not silent, f"bells of {room.id} stopped: {silent}")
 
     def _check_agents(self) -> None:
-        for room in self.server.rooms:
+        for room in self.rooms():
             agents = [player for player in room.players if player.is_agent and player.connected]
             self.checker.expect("I2", len(agents) == 1, f"{room.id} has {len(agents)} agents, not 1")
 
     async def _check_empty(self) -> None:
         """When everybody has gone, nothing is left of them."""
-        limits, server = self.options.limits, self.server
+        limits = self.options.limits
         for process in self.processes:
             process.excuses.add("bye")
         for client in self.clients:
             await client.close()
         await asyncio.sleep(limits.silence_s + self.options.grace_s + limits.unjoined_s)
         left = {
-            "sessions": len(server.sessions),
-            "rooms": len(server.rooms),
-            "connections": len(server.parts.connections),
-            "wires": len(server.network.wires),
+            "sessions": sum(len(server.sessions) for server in self.running),
+            "rooms": len(self.rooms()),
+            "connections": sum(len(server.parts.connections) for server in self.running),
+            "wires": len(self.network.wires),
             "saved": len(self.disk.entries),
         }
         self.checker.expect("I9", not any(left.values()), f"everybody has gone, and there are still {left}")
 
     def _check_counters(self) -> None:
-        self._count(self.server)
+        for server in self.running:
+            self._count(server)
         counts = sum(self._counted.values(), Counter[str]())
         for name in _COUNTERS:
             self.checker.count(name, counts[name])
@@ -477,7 +535,8 @@ class World:
     async def _stop(self) -> None:
         try:
             async with asyncio.timeout(30.0):
-                await self.server.stop()
+                for server in self.running:
+                    await server.stop()
         except TimeoutError:
             self.checker.fail("I10", "the server does not stop")
 
@@ -511,21 +570,21 @@ class Ear(logging.Handler):
         return self.world.game.rooms[fields["room"]].busy_s >= self.world.options.limits.close_s - 0.001
 
 
-async def _simulate(options: Options, ignored: frozenset[str], ear: Ear) -> Result:
-    world = World(options, ignored)
+async def _simulate(options: Options, ignored: frozenset[str], ear: Ear, world_type: type[World]) -> Result:
+    world = world_type(options, ignored)
     ear.world, checker = world, world.checker
     await world.run()
     return Result(options, checker.violations, checker.counts, world.now(), checker.digest, checker.history)
 
 
-def simulate(options: Options, *, ignored: frozenset[str] = frozenset()) -> Result:
+def simulate(options: Options, *, ignored: frozenset[str] = frozenset(), world_type: type[World] = World) -> Result:
     """Run one world from its beginning to its end, or to the first promise that it breaks."""
     logger = logging.getLogger("holdfast")
     ear = Ear()
     logger.addHandler(ear)
     before, logger.propagate = logger.propagate, False
     try:
-        return run(_simulate(options, ignored, ear))
+        return run(_simulate(options, ignored, ear, world_type))
     finally:
         logger.removeHandler(ear)
         logger.propagate = before

@@ -327,10 +327,11 @@ class ServerParts:
         rooms, sessions, durable = self._stored_rooms, self.stored, committer.sessions
         rooms.restore = recovery.restore_room
         rooms.restore_of_player = recovery.restore_rooms_of
-        rooms.is_elsewhere = recovery.is_elsewhere
         sessions.restore = recovery.restore_session
         sessions.restore_of_player = recovery.restore_sessions_of
-        sessions.is_elsewhere = recovery.is_elsewhere
+        if self.settings.cluster is None:
+            # In a cluster the other nodes are asked.
+            rooms.is_elsewhere = sessions.is_elsewhere = recovery.is_elsewhere
         sessions.hold = durable.hold
         sessions.moved = durable.moved
         sessions.changed = durable.changed

@@ -5,7 +5,7 @@
     network.cut(bus)
 
 What is said arrives at the next turn of the event loop, on the machine that opened the bus; a machine that is paused or
-has crashed hears nothing.
+has crashed hears nothing. `network.fate` may lose messages, or let them arrive late.
 """
 
 import asyncio
@@ -22,6 +22,20 @@ class BusNetwork:
     def __init__(self) -> None:
         self.linked: dict[MemoryBus, None] = {}
         """The buses that have a link."""
+        self.fate: Callable[[MemoryBus, MemoryBus, str], float | None] = lambda *_: 0.0
+        """How many seconds a message on a topic takes from one bus to another; None if it is lost."""
+        self._free_at: dict[tuple[MemoryBus, MemoryBus], float] = {}
+
+    def delay_s(self, sender: "MemoryBus", receiver: "MemoryBus", topic: str) -> float | None:
+        """The fate of the next message, which overtakes none before it."""
+        delay_s = self.fate(sender, receiver, topic)
+        if delay_s is None:
+            return None
+        now = asyncio.get_running_loop().time()
+        arrives_at = max(now + delay_s, self._free_at.get((sender, receiver), 0.0))
+        if arrives_at > now:
+            self._free_at[sender, receiver] = arrives_at
+        return arrives_at - now
 
     def cut(self, bus: "MemoryBus") -> None:
         """Cut the link of a node, which is not told."""
@@ -45,6 +59,8 @@ class MemoryBus:
         """Which questions to this node are not heard."""
         self.loses_answer: Callable[[bytes], bool] = lambda _: False
         """Which questions to this node are carried out, and the answers lost."""
+        self.is_hidden = False
+        """Whether it is said that nobody answers here, as for a moment after the bus has moved a link."""
         self._heard: list[tuple[str, Heard]] = []
         self.answers: dict[str, Answer] = {}
         """Who replies to the questions on which topic."""
@@ -75,11 +91,17 @@ class MemoryBus:
         self._check_open()
         if self in self._network.linked:
             for bus in self._network.linked:
-                bus.tell_soon(topic, payload)
+                delay_s = self._network.delay_s(self, bus, topic)
+                if delay_s is not None:
+                    bus.tell_soon(topic, payload, delay_s)
 
-    def tell_soon(self, topic: str, payload: bytes) -> None:
+    def tell_soon(self, topic: str, payload: bytes, delay_s: float = 0.0) -> None:
         """A message is on its way here."""
-        asyncio.get_running_loop().call_soon(self._told, topic, payload, context=self._home.copy())
+        loop, home = asyncio.get_running_loop(), self._home.copy()
+        if delay_s > 0:
+            loop.call_later(delay_s, self._told, topic, payload, context=home)
+        else:
+            loop.call_soon(self._told, topic, payload, context=home)
 
     def _told(self, topic: str, payload: bytes) -> None:
         for wanted, heard in list(self._heard):
@@ -99,14 +121,16 @@ class MemoryBus:
         if self in self._network.linked:
             await asyncio.sleep(0)
             asked = next((bus for bus in self._network.linked if topic in bus.answers and not bus.has_crashed), None)
-            if asked is None:
+            if asked is None or asked.is_hidden:
                 raise NobodyThere(topic)
-            if asked.hears and not asked.ignores(payload):
+            there_s = self._network.delay_s(self, asked, topic)
+            if there_s is not None and asked.hears and not asked.ignores(payload):
+                await asyncio.sleep(there_s)
                 task = asyncio.get_running_loop().create_task(
                     _answered(asked.answers[topic], payload), context=asked.home
                 )
                 done, _ = await asyncio.wait([task], timeout=within_s)
-                is_lost = asked.loses_answer(payload)
+                is_lost = asked.loses_answer(payload) or self._network.delay_s(asked, self, topic) is None
                 if done and not is_lost:
                     return task.result()
                 if done:

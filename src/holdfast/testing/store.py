@@ -23,9 +23,11 @@ from holdfast.stores.port import (
     RevisionConflict,
     StoreError,
     Unavailable,
+    Unknown,
     check_batches,
     check_key,
     check_path,
+    is_at,
 )
 
 Outcomes = list[Outcome]
@@ -73,6 +75,11 @@ class FaultyStore(MemoryStore):
         self.jitter_s = jitter_s
         self.is_full = False
         """Whether the disk is full: every commit raises `Unavailable`."""
+        self.silence_s: float | None = None
+        """How long calls wait in vain for an answer, if the way to the disk is cut: reads raise `Unavailable` then, and
+        commits `Unknown`, written or not. None: they are answered."""
+        self.past: dict[str, Entry] | None = None
+        """What reads find instead of what is on the disk, as from a server that is cut off and does not know it."""
         self.calls = 0
         """The number of calls so far."""
         self._random = random or Random(0)
@@ -115,16 +122,23 @@ class FaultyStore(MemoryStore):
     async def get(self, key: str) -> Entry | None:
         check_key(key)
         await self._read()
-        return await super().get(key)
+        return await super().get(key) if self.past is None else self.past.get(key)
 
     async def list(self, path: str) -> list[Entry]:
         check_path(path)
         await self._read()
-        return await super().list(path)
+        if self.past is None:
+            return await super().list(path)
+        return [self.past[key] for key in sorted(self.past) if is_at(path, key)]
 
     async def commit(self, batches: Sequence[Batch]) -> Sequence[Outcome]:
         check_batches(batches)
         failure = await self._called()
+        if self.silence_s is not None:
+            # The answer is lost, or the question.
+            self._write(batches, is_written=None if self.past is None else False)
+            await asyncio.sleep(self.silence_s)
+            raise Unknown("no answer")
         if self.is_full:
             raise Unavailable("the disk is full")
         if failure is not None and isinstance(failure.error, Unavailable):
@@ -169,6 +183,9 @@ class FaultyStore(MemoryStore):
         failure = await self._called()
         if failure is not None:
             raise self._failed(failure.error)
+        if self.silence_s is not None and self.past is None:
+            await asyncio.sleep(self.silence_s)
+            raise Unavailable("no answer")
         if delay_s := self._delay_s():
             await asyncio.sleep(delay_s)
 

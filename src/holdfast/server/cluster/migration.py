@@ -24,6 +24,7 @@ from holdfast.logs import get_logger
 from holdfast.schemas.cluster import MoveRooms, RoomEnd, RoomMove, RoomsMoved, SessionMove
 from holdfast.schemas.events import RoomReleased
 from holdfast.server.cluster.departures import Departures
+from holdfast.server.cluster.finder import Unsure
 from holdfast.server.cluster.handovers import Handovers
 from holdfast.server.cluster.node import ClusterNode
 from holdfast.server.cluster.takeover import Takeover
@@ -37,6 +38,7 @@ from holdfast.server.rooms.outbox import Outbox, StartedEffect
 from holdfast.server.rooms.runner import RoomRunner
 from holdfast.server.rooms.turns import RoomGone
 from holdfast.server.sessions import SessionLifecycle
+from holdfast.stores.port import StoreError
 
 log = get_logger("holdfast.cluster")
 
@@ -150,7 +152,10 @@ class Migration:
         """Hand a room over to the node with this name or life; `Refused` if it stays where it is."""
         life = self._life_of(to)
         if self._rooms.get(room_id) is None:
-            owner = await self._takeover.room(room_id)
+            try:
+                owner = await self._takeover.room(room_id)
+            except (Unsure, StoreError):
+                raise Throttled(f"a node that may have room {room_id!r} does not answer; try again") from None
             if owner is None:
                 raise NotFound(f"there is no room {room_id!r}; it may have ended")
             if owner != self._node.life:
@@ -454,7 +459,10 @@ class Migration:
         if self._rooms.is_stopping:
             raise Throttled("this node is about to stop; try again")
         # The same question may come again while this is being done.
-        await self._takeover.take_moved(move.rooms, move.revisions)
+        try:
+            await self._takeover.take_moved(move.rooms, move.revisions)
+        except StoreError as error:
+            raise Throttled(f"the store cannot be read here: {error}") from None
         missing = [room_id for room_id in move.rooms if self._rooms.get(room_id) is None]
         if missing:
             raise Throttled(f"room {missing[0]} could not be restored here; the log of this node says why")

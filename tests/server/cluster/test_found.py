@@ -1,0 +1,93 @@
+"""What the simulation of a cluster has found, each reduced to the few steps that it takes."""
+
+import asyncio
+
+import pytest
+
+from holdfast import Throttled
+from holdfast.stores import Unavailable
+from holdfast.testing import FaultyStore
+from holdfast.testing.bus import MemoryBus
+from tests.server.cluster.nodes import Nodes, Said, Say, in_virtual_time, until
+
+
+def store_of(nodes: Nodes, name: str) -> FaultyStore:
+    committer = nodes.servers[name].parts.committer
+    assert committer is not None
+    assert isinstance(committer.store, FaultyStore)
+    return committer.store
+
+
+def bus_of(nodes: Nodes, name: str) -> MemoryBus:
+    cluster = nodes.servers[name].parts.cluster
+    assert cluster is not None
+    assert isinstance(cluster.node.bus, MemoryBus)
+    return cluster.node.bus
+
+
+@in_virtual_time
+async def test_a_player_who_returns_while_the_room_stands_still_returns_once_more_to_where_it_is() -> None:
+    async with Nodes("ab") as nodes:
+        ann = await nodes.connect("ann", "a")
+        room = await ann.join_or_create("table")
+        store_of(nodes, "a").latency_s = 0.2
+        moving = asyncio.create_task(nodes.migration("a").move(room.id, "b"))
+        await asyncio.sleep(0.1)
+
+        nodes.a.link(ann).cut()
+        await moving
+        await room.send(Say("after"))
+
+        async with asyncio.timeout(5.0):
+            assert (await room.receive(Said)).text == "ann:after"
+        assert nodes.where_session(ann.id) == ["b"]
+        assert nodes.a.counters.internal_errors == 0
+
+
+@in_virtual_time
+async def test_an_operator_is_told_to_try_again_if_a_node_that_may_have_the_room_is_silent() -> None:
+    async with Nodes("abc") as nodes:
+        ann = await nodes.connect("ann", "a")
+        room = await ann.join_or_create("table")
+        bus_of(nodes, "a").is_deaf = True
+
+        with pytest.raises(Throttled, match="does not answer"):
+            await nodes.b.machine.do(nodes.migration("b").move(room.id, "c"))
+
+        bus_of(nodes, "a").is_deaf = False
+        assert nodes.where(room.id) == ["a"]
+
+
+@in_virtual_time
+async def test_a_room_stays_if_the_other_node_cannot_read_the_store() -> None:
+    async with Nodes("ab") as nodes:
+        ann = await nodes.connect("ann", "a")
+        room = await ann.join_or_create("table")
+        store_of(nodes, "b").fail(Unavailable("it is busy"))
+
+        with pytest.raises(Throttled, match="it is busy"):
+            await nodes.migration("a").move(room.id, "b")
+
+        await room.send(Say("still here"))
+        assert (await room.receive(Said)).text == "ann:still here"
+        assert nodes.where(room.id) == ["a"]
+
+
+@in_virtual_time
+async def test_a_node_that_has_lost_a_session_says_so_when_it_has_ended_elsewhere() -> None:
+    async with Nodes("ab", grace_s=5.0) as nodes:
+        ann = await nodes.connect("ann", "a")
+        room = await ann.join_or_create("table")
+        dialer = nodes.a.dialer(ann)
+        dialer.is_down = True
+        nodes.a.pause()
+        nodes.a.link(ann).cut()
+        await until(lambda: "b" in nodes.where(room.id))
+        nodes.a.wake()
+        await until(lambda: "a" not in nodes.where(room.id))
+        await until(lambda: not [key for key in nodes.disk.entries if key.startswith("session/")])
+
+        dialer.is_down = False
+        await until(lambda: ann.outcome is not None and ann.outcome.kind == "reset")
+
+        assert nodes.where_session(ann.id) == ["a"]
