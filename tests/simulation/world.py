@@ -572,6 +572,11 @@ class Ear(logging.Handler):
 
 async def _simulate(options: Options, ignored: frozenset[str], ear: Ear, world_type: type[World]) -> Result:
     world = world_type(options, ignored)
+
+    def failed(_: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+        world.checker.fail("BUG", f"{context['message']}: {context.get('exception')!r}")
+
+    asyncio.get_running_loop().set_exception_handler(failed)
     ear.world, checker = world, world.checker
     await world.run()
     return Result(options, checker.violations, checker.counts, world.now(), checker.digest, checker.history)

@@ -74,6 +74,17 @@ async def test_a_room_stays_if_the_other_node_cannot_read_the_store() -> None:
 
 
 @in_virtual_time
+async def test_a_room_that_has_ended_when_it_is_to_be_taken_is_left_alone() -> None:
+    async with Nodes("ab") as nodes:
+        cluster = nodes.a.parts.cluster
+        assert cluster is not None
+
+        await nodes.a.machine.do(cluster.takeover.take("ended"))
+
+        assert nodes.where("ended") == []
+
+
+@in_virtual_time
 async def test_a_node_that_has_lost_a_session_says_so_when_it_has_ended_elsewhere() -> None:
     async with Nodes("ab", grace_s=5.0) as nodes:
         ann = await nodes.connect("ann", "a")

@@ -182,7 +182,7 @@ class Takeover:
                 for room_id, entries in read
                 if entries and (not revisions or entries[0].revision == revisions.get(room_id))
             }
-            members = (each for room_id in room_ids for each in read_sessions(rooms.get(room_id, [])))
+            members = (each for room_id in room_ids if room_id in rooms for each in read_sessions(rooms[room_id]))
             new = [each for each in dict.fromkeys((*session_ids, *members)) if each not in sessions]
             found = zip(new, await asyncio.gather(*map(self._read_session, new)), strict=True)
             added = {each: entry for each, entry in found if entry is not None}
