@@ -1,9 +1,10 @@
-"""How old is the newest position, if packets are lost? Over WebSocket, TCP and ENet side by side, on the same path.
+"""How old is the newest position, if packets are lost? Over WebSocket, TCP, ENet, and UDP beside a WebSocket.
 
-A server and its clients are in network namespaces of their own. Between them a program forwards their IP packets: each
-waits half of the round trip, and some are lost, so that the kernels' own TCP retransmits. A room sends every client the
-newest position 20 times a second (`send_latest`); a client looks every few milliseconds how old the last one is that it
-has. The same clock is read at both ends: it is one machine. Linux only, as root.
+Side by side, on the same path. A server and its clients are in network namespaces of their own. Between them a program
+forwards their IP packets: each waits half of the round trip, and some are lost, so that the kernels' own TCP
+retransmits. A room sends every client the newest position 20 times a second (`send_latest`); a client looks every few
+milliseconds how old the last one is that it has. The same clock is read at both ends: it is one machine. Linux only, as
+root.
 
     python -m benchmarks.loss [--clients 10] [--seconds 60] [--loss 0 2 5] [--plot docs/images/loss.svg]
 """
@@ -32,14 +33,17 @@ from rich.table import Table
 
 import holdfast
 from benchmarks.plots import Bar, bars
-from holdfast import Enet, Message, PlayerData, Room, Server, Tcp, WebSocket
+from holdfast import Enet, Limits, Message, PlayerData, Room, Server, Tcp, Udp, WebSocket
+from holdfast.client.connect import dial
 from holdfast.testing import UNLIMITED
+from holdfast.transports import Listen
 
 HZ = 20
 ROUND_TRIP_S = 0.1
 LOOK_S = 0.004
 WARM_UP_S = 2.0
-TRANSPORTS = ("websocket", "tcp", "enet")
+TRANSPORTS = ("websocket", "tcp", "enet", "udp")
+"""The last is a WebSocket with datagrams beside it."""
 SERVER, CLIENT = "10.77.0.1", "10.77.0.2"
 _CLONE_NEWNET = 0x40000000
 _TUNSETIFF, _IFF_TUN, _IFF_NO_PI = 0x400454CA, 1, 0x1000
@@ -125,8 +129,9 @@ def serve(ready: Connection, repeat_s: float) -> None:
     """The server, until it is terminated."""
 
     async def run() -> None:
-        ports = [each(host=SERVER, port=0, insecure=True) for each in (WebSocket, Tcp, Enet)]
         limits = replace(UNLIMITED, udp_repeat_s=repeat_s)
+        ports: list[Listen] = [each(host=SERVER, port=0, insecure=True) for each in (WebSocket, Tcp, Enet)]
+        ports.append(Udp(host=SERVER, port=0))
         async with Server([Field], listen=ports, limits=limits) as server:
             room = await server.create_room("field")
             ready.send((server.urls, room.id))
@@ -139,8 +144,10 @@ def play(pipe: Connection, started: Connection, clients: int) -> None:
     """The clients: for each run that is asked for, the ages that they see over each transport."""
     urls, room_id = started.recv()
 
-    async def one(url: str, seconds: float) -> list[float]:
-        async with holdfast.connect(url, messages=[Where], limits=UNLIMITED, give_up_s=600.0) as session:
+    async def one(kind: str, seconds: float) -> list[float]:
+        # A `dial` of one's own has no UDP beside it.
+        url, own = (urls["websocket"], None) if kind == "udp" else (urls[kind], dial)
+        async with holdfast.connect(url, messages=[Where], limits=UNLIMITED, give_up_s=600.0, dial=own) as session:
             room = await session.join(room_id)
             newest = 0.0
 
@@ -161,7 +168,7 @@ def play(pipe: Connection, started: Connection, clients: int) -> None:
 
     async def run(seconds: float) -> dict[str, list[float]]:
         found: dict[str, list[float]] = {}
-        wanted = [(kind, asyncio.create_task(one(urls[kind], seconds))) for kind in TRANSPORTS for _ in range(clients)]
+        wanted = [(kind, asyncio.create_task(one(kind, seconds))) for kind in TRANSPORTS for _ in range(clients)]
         for kind, task in wanted:
             found.setdefault(kind, []).extend(await task)
         return found
@@ -214,7 +221,7 @@ def main() -> None:
     parser.add_argument("--clients", type=int, default=10, help="of each transport")
     parser.add_argument("--seconds", type=float, default=60.0, help="for each share of lost packets")
     parser.add_argument("--loss", type=float, nargs="+", default=[0.0, 2.0, 5.0], help="percent of all packets")
-    parser.add_argument("--repeat", type=float, default=0.0, help="udp_repeat_s of the server")
+    parser.add_argument("--repeat", type=float, default=Limits.udp_repeat_s, help="udp_repeat_s of the server")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--plot", help="an SVG file of the p99")
     options = parser.parse_args()
@@ -230,7 +237,7 @@ def main() -> None:
             ratio = p99 / percentile(found["websocket"], 0.99)
             numbers = (percentile(found[kind], 0.5), p99, statistics.fmean(found[kind]) * 1000)
             table.add_row(f"{percent:g} %", kind, *(f"{each:.0f}" for each in numbers), f"{ratio:.2f}")
-            drawn.append(Bar(f"{kind}, {percent:g} % lost", p99, 0.0, kind == "enet"))
+            drawn.append(Bar(f"{kind}, {percent:g} % lost", p99, 0.0, kind in {"enet", "udp"}))
     Console().print(table)
     if options.plot:
         with open(options.plot, "w", encoding="utf-8") as file:  # noqa: PTH123 - `Path` is another thing here

@@ -18,7 +18,9 @@ from holdfast.core.reasons import CLOSE_CODES, advice
 from holdfast.schemas.frames import BlockFrame, Data, Frame, Latest, Notice, Reply, Request
 from holdfast.state import SharedPlan, apply, encode_json, encode_msgpack
 from holdfast.state.nodes import Changed
+from holdfast.transports.udp.seal import FROM_CLIENT, DatagramKind, Seal
 from spec.channels import CHANNEL_SCRIPTS
+from spec.datagrams import DATAGRAM_ID, DATAGRAM_KEY, DATAGRAMS, refused_datagrams
 from spec.inputs import ACCEPTED, REFUSED, REFUSED_BYTES, REFUSED_PROTOBUF
 from spec.samples import FRAMES, PAYLOADS
 from spec.state import CHANGES, MIRRORS, NODES, REFUSED_NODES
@@ -39,6 +41,7 @@ def files() -> dict[str, str]:
         "channels.json": CHANNEL_SCRIPTS,
         "backoff.json": list(_backoff()),
         "closes.json": _closes(),
+        "datagrams.json": [*_datagrams(), *_refused_datagrams()],
         "protobuf/frames.json": [_protobuf_frame(*case) for case in FRAMES],
         "protobuf/refused.json": [_refused_protobuf(*case) for case in REFUSED_PROTOBUF],
         "state/nodes.json": [*(_node(*case) for case in NODES), *(_change(*case) for case in CHANGES)],
@@ -141,6 +144,38 @@ def _backoff() -> Iterable[dict[str, float]]:
                 "below_s": retry_after_s + ceiling_s,
                 "at_chance_half_s": retry_after_s + ceiling_s / 2,
             }
+
+
+def _datagrams() -> Iterable[dict[str, Any]]:
+    for name, kind, number, contents in DATAGRAMS:
+        seal = Seal(DATAGRAM_KEY, DATAGRAM_ID, frozenset())
+        seal.sent = number - 1
+        yield {
+            **_datagram_case(name, kind),
+            "number": number,
+            "contents": contents.hex(),
+            "hex": seal.seal(kind, contents).hex(),
+        }
+
+
+def _refused_datagrams() -> Iterable[dict[str, Any]]:
+    _, kind, number, contents = DATAGRAMS[0]
+    seal = Seal(DATAGRAM_KEY, DATAGRAM_ID, frozenset())
+    seal.sent = number - 1
+    good = seal.seal(kind, contents)
+    for name, octets in refused_datagrams(good):
+        yield {**_datagram_case(name, kind), "hex": octets.hex(), "error": "refused"}
+
+
+def _datagram_case(name: str, kind: DatagramKind) -> dict[str, Any]:
+    direction = "client" if kind in FROM_CLIENT else "server"
+    return {
+        "name": name,
+        "direction": direction,
+        "kind": int(kind),
+        "key": DATAGRAM_KEY.hex(),
+        "id": DATAGRAM_ID.hex(),
+    }
 
 
 def _closes() -> list[dict[str, Any]]:

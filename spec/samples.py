@@ -105,7 +105,7 @@ FRAMES: list[tuple[str, str, list[Any]]] = [
     (
         "welcome a new guest",
         "server",
-        ["welcome", "Zk3f", "guest-ada", LETTERS, {"kind": "new"}, TERMS, [], 0, "guest-ada.c2VjcmV0", "", ""],
+        ["welcome", "Zk3f", "guest-ada", LETTERS, {"kind": "new"}, TERMS, [], 0, "guest-ada.c2VjcmV0", "", "", None],
     ),
     (
         "welcome back, messages follow",
@@ -122,6 +122,7 @@ FRAMES: list[tuple[str, str, list[Any]]] = [
             "",
             "",
             "Ada Lovelace",
+            None,
         ],
     ),
     (
@@ -150,6 +151,7 @@ FRAMES: list[tuple[str, str, list[Any]]] = [
             "",
             "",
             "",
+            None,
         ],
     ),
     (
@@ -170,6 +172,7 @@ FRAMES: list[tuple[str, str, list[Any]]] = [
             "",
             "",
             "",
+            None,
         ],
     ),
     (
@@ -187,6 +190,7 @@ FRAMES: list[tuple[str, str, list[Any]]] = [
             "",
             "q83vASNF",
             "",
+            None,
         ],
     ),
     (
@@ -204,6 +208,7 @@ FRAMES: list[tuple[str, str, list[Any]]] = [
             "",
             "q83vASNF",
             "",
+            None,
         ],
     ),
     (
@@ -230,6 +235,7 @@ FRAMES: list[tuple[str, str, list[Any]]] = [
             "",
             "",
             "",
+            None,
         ],
     ),
     (
@@ -247,6 +253,58 @@ FRAMES: list[tuple[str, str, list[Any]]] = [
             "guest-ada.c2VjcmV0",
             "",
             "",
+            None,
+        ],
+    ),
+    (
+        "welcome a client that can use UDP, where the server has a port for it",
+        "server",
+        [
+            "welcome",
+            "Zk3f",
+            "guest-ada",
+            LETTERS,
+            {"kind": "new"},
+            TERMS,
+            [],
+            0,
+            "",
+            "",
+            "",
+            {
+                "id": "0102030405060708",
+                "secret": LETTERS,
+                "port": 7781,
+                "bytes_max": 1100,
+                "ping_s": 1.0,
+                "silence_s": 3.0,
+            },
+        ],
+    ),
+    (
+        "welcome a client that shall send its datagrams to another host",
+        "server",
+        [
+            "welcome",
+            "Zk3f",
+            "guest-ada",
+            LETTERS,
+            {"kind": "new"},
+            TERMS,
+            [],
+            0,
+            "",
+            "",
+            "",
+            {
+                "id": "0102030405060708",
+                "secret": LETTERS,
+                "port": 7781,
+                "bytes_max": 1100,
+                "ping_s": 1.0,
+                "silence_s": 3.0,
+                "host": "udp.game.example",
+            },
         ],
     ),
     (

@@ -64,7 +64,7 @@ from holdfast.server.run import run, tune_gc
 from holdfast.server.server import Server, Storage
 from holdfast.state import Parts
 from holdfast.state.markers import F32, Areas, Hidden, Private
-from holdfast.transports.listeners import Enet, Tcp, Tls, WebSocket
+from holdfast.transports.listeners import Enet, Tcp, Tls, Udp, WebSocket
 
 __version__ = "0.1.0"
 
@@ -145,6 +145,7 @@ __all__ = [
     "Throttled",
     "Timer",
     "Tls",
+    "Udp",
     "Unconfirmed",
     "Untyped",
     "WaitInfo",

@@ -171,6 +171,13 @@ async def test_connections_are_spread_over_the_workers_and_each_makes_its_rooms_
     assert min(pids.values()) >= 4
 
 
+async def test_the_datagrams_of_a_client_come_to_the_worker_that_its_stream_is_on(game: Path) -> None:
+    async with group(game, "--udp-port", "0") as running, AsyncExitStack() as stack:
+        sessions = [await connected(stack, running.url) for _ in range(8)]
+
+        await until(lambda: all(session.latest_transport == "udp" for session in sessions))
+
+
 async def test_players_on_different_workers_play_in_one_room(game: Path) -> None:
     async with group(game) as running, AsyncExitStack() as stack:
         sessions = [await connected(stack, running.url) for _ in range(8)]

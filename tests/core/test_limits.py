@@ -15,9 +15,9 @@ LIMITS = Limits()
 
 
 def test_every_limit_is_a_positive_number_by_default() -> None:
-    # A session may be as old as it likes, and no datagram is sent twice, unless somebody says otherwise.
+    # A session may be as old as it likes, unless somebody says otherwise.
     numbers = {name: value for name, value in asdict(LIMITS).items() if isinstance(value, int | float)}
-    assert [name for name, value in numbers.items() if value <= 0] == ["udp_repeat_s", "session_age_max_s"]
+    assert [name for name, value in numbers.items() if value <= 0] == ["session_age_max_s"]
 
 
 @every_case(

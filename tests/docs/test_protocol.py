@@ -29,6 +29,7 @@ from holdfast.schemas.frames import (
     Auth,
     BlockMessage,
     ChannelInfo,
+    Datagrams,
     FromClient,
     FromServer,
     Outcome,
@@ -51,7 +52,7 @@ PAGE = (Path(__file__).parents[2] / "docs" / "protocol.md").read_text("utf-8")
 LIMITS = Limits()
 
 FRAMES = {frame.name: frame for frame in (*get_args(FromClient), *get_args(FromServer))}
-PARTS = (Auth, Resume, Position, Outcome, Terms, ChannelInfo, RequestProblem, BlockMessage, PlacedPlayer)
+PARTS = (Auth, Resume, Position, Outcome, Terms, ChannelInfo, Datagrams, RequestProblem, BlockMessage, PlacedPlayer)
 ANSWERS = (RoomInfo, RoomPage, ReservationInfo, WaitInfo, PlacementInfo, LinkInfo)
 OBJECTS = {each.__name__: each for each in (*PARTS, *ANSWERS)}
 _MESSAGES = (MessageRefused, MessageAnswered, SeatLeft, RoomUpdated, HostChanged, Announcement)

@@ -2,13 +2,14 @@
 
 import asyncio
 import socket
-from collections.abc import Callable
+from base64 import urlsafe_b64decode
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from random import Random
 from struct import Struct
-from typing import Any
+from typing import Any, NoReturn
 from zlib import crc32
 
 from msgspec import Raw
@@ -37,6 +38,9 @@ from holdfast.transports.http_upgrade import Origins
 from holdfast.transports.listening import PendingConnection, PendingConnections, SocketListener
 from holdfast.transports.port import Subprotocol, TransportLimits
 from holdfast.transports.proxies import TrustedProxies
+from holdfast.transports.udp.client import ClientPath
+from holdfast.transports.udp.seal import DatagramKind, Refusal, Seal
+from holdfast.transports.udp.server import UdpPaths
 from tests.fuzz.dead_end import DeadEnd, Listening
 
 PIECES_MAX = 64
@@ -308,6 +312,66 @@ class EnetDoor:
         self._runner.close()
 
 
+class UdpDoor:
+    """Strangers send any datagrams to the UDP port, and to a client, which have all of one connection but its key.
+
+    Pieces of the input begin with their length. Then comes what is done with the rest: it is sent as it is (0), behind
+    the id of the connection (1), or sealed with its key, as a client or a server of ours would (2 to 6). Nothing gets
+    more bytes than it had; nothing raises; only what was sealed is delivered or answered.
+    """
+
+    def __init__(self) -> None:
+        self._runner = asyncio.Runner()
+        self._limits = TransportLimits.of(Limits())
+
+    def __call__(self, data: bytes) -> None:
+        """One connection."""
+        self._runner.run(self._talk(data))
+
+    async def _talk(self, data: bytes) -> None:
+        delivered: list[bytes] = []
+        refused: list[Refusal] = []
+        paths = UdpPaths(self._limits, Random(0).randbytes, refused.append)
+        paths.port = 1
+        path = paths.open(delivered.append)
+        assert path is not None
+        connection_id, key = bytes.fromhex(path.offer.id), urlsafe_b64decode(path.offer.secret + "=")
+        seal = Seal(key, connection_id, frozenset())
+        client = ClientPath(path.offer, "", _no_socket, delivered.append, self._limits)
+        while data:
+            piece, data = data[1 : 1 + data[0]], data[1 + data[0] :]
+            how, rest = (piece[0] % 7, piece[1:]) if piece else (0, piece)
+            datagram = rest
+            if how == 1:
+                datagram = rest[:1] + connection_id + rest[1:]
+            elif how > 1:
+                datagram = seal.seal(DatagramKind(how - 1), rest)
+            count, answers = len(delivered), _Answers()
+            paths.received(datagram, answers, ("203.0.113.7", len(piece)))
+            client._received(datagram)  # noqa: SLF001 - as its socket does
+            assert answers.bytes <= len(datagram)
+            assert how > 1 or (len(delivered) == count and not answers.bytes)
+        path.close()
+        assert len(paths) == 0
+
+    def close(self) -> None:
+        """Nothing is open."""
+        self._runner.close()
+
+
+class _Answers:
+    """A socket that counts what it is given."""
+
+    bytes = 0
+
+    def write(self, _: Any, datagrams: Sequence[Any]) -> None:
+        self.bytes += sum(map(len, datagrams))
+
+
+async def _no_socket(*_: Any) -> NoReturn:
+    raise OSError
+
+
 class _Sent(asyncio.DatagramTransport):
     """A socket that counts what it is given."""
 
@@ -332,5 +396,6 @@ TARGETS: dict[str, Callable[[], Target]] = {
     "handshake": Handshake,
     "doors": Doors,
     "enet": EnetDoor,
+    "udp": UdpDoor,
 }
 """By name; each is made once per run."""

@@ -10,7 +10,7 @@ import pytest
 
 from tests.core.noise import Noise
 from tests.fuzz.corpus import kept
-from tests.fuzz.targets import TARGETS, Doors, EnetDoor, Handshake, Target
+from tests.fuzz.targets import TARGETS, Doors, EnetDoor, Handshake, Target, UdpDoor
 
 ROUNDS = 3
 
@@ -24,7 +24,7 @@ def name(request: pytest.FixtureRequest) -> str:
 def target(name: str) -> Iterator[Target]:
     made = TARGETS[name]()
     yield made
-    if isinstance(made, Doors | EnetDoor | Handshake):
+    if isinstance(made, Doors | EnetDoor | Handshake | UdpDoor):
         made.close()
 
 

@@ -410,6 +410,7 @@ SHOWN_OTHERWISE = {
     *("bytes_received", "bytes_sent", "frames_received", "frames_sent"),
     *("hellos_throttled", "messages_throttled", "latest_throttled", "requests_throttled"),
     *("effects_done", "effects_failed"),
+    *("datagrams_unknown", "datagrams_forged", "datagrams_late"),
 }
 
 

@@ -1,4 +1,7 @@
-"""`python -m tests.simulation --seeds 200`: run many worlds; a failure prints the line that repeats it."""
+"""`python -m tests.simulation --seeds 200`: run many worlds; a failure prints the line that repeats it.
+
+Each seed has a world of sessions and rooms (`world.py`), and worlds of UDP packets (`packet_worlds.py`).
+"""
 
 import argparse
 import sys
@@ -8,6 +11,7 @@ from collections.abc import Sequence
 
 from tests.simulation.cluster_world import ClusterWorld, clustered
 from tests.simulation.options import STEPS, Options
+from tests.simulation.packet_worlds import Report, simulate_packets, summary
 from tests.simulation.world import Result, simulate
 
 
@@ -27,21 +31,35 @@ def main(words: Sequence[str] | None = None) -> int:
     began = time.perf_counter()
     results: list[Result] = []
     failures: list[Result] = []
+    packets: list[Report] = []
     for seed in seeds:
         result = run_seed(seed, arguments.steps, is_clustered=arguments.cluster)
         results.append(result)
         if result.violations:
             failures.append(result)
             print_failure(result, " --cluster" if arguments.cluster else "")
+        # Worlds of packets have no other nodes.
+        packets.append(Report(seed) if arguments.cluster else simulate_packets(seed))
+        if packets[-1].violations:
+            print_packet_failure(packets[-1])
         if is_one:
             print(f"{result.options}\ndigest {result.digest}")
         if arguments.trace:
             print("\n".join(result.history))
-        if result.violations and not arguments.keep_going:
+        if (result.violations or packets[-1].violations) and not arguments.keep_going:
             break
         print_progress(len(results), len(seeds), time.perf_counter() - began)
     print_summary(results, failures, time.perf_counter() - began)
-    return 1 if failures else 0
+    print("  packets:   " + ", ".join(f"{name} {times:,}" for name, times in summary(packets).items()))
+    return 1 if failures or any(each.violations for each in packets) else 0
+
+
+def print_packet_failure(report: Report) -> None:
+    """What was broken over UDP, and how to see it again."""
+    print(f"\nseed {report.seed} FAILED in its worlds of packets")
+    for violation in report.violations[:5]:
+        print(f"  {violation}")
+    print(f"  repeat: python -m tests.simulation --seed {report.seed}")
 
 
 def run_seed(seed: int, steps: int, *, is_clustered: bool) -> Result:

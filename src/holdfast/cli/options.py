@@ -13,7 +13,7 @@ from typing import Any, NoReturn, get_args
 
 import click
 
-from holdfast import Enet, Tcp, Tls, WebSocket
+from holdfast import Enet, Tcp, Tls, Udp, WebSocket
 from holdfast.core.limits import REMOVED, RENAMED, Limits, RoleLimits
 from holdfast.core.tokens import TOKEN_BYTES
 from holdfast.http.api import ApiKey, Scope
@@ -73,6 +73,7 @@ class ListenOptions:
     port: int
     tcp_port: int
     enet_port: int | None
+    udp_port: int | None
     compression: bool
     tls_cert: Path | None
     tls_key: Path | None
@@ -103,7 +104,20 @@ class ListenOptions:
         if self.enet_port is not None:
             sockets_of_enet = given.get(Enet.transport, ())
             ports.append(Enet(host=self.host, port=self.enet_port, insecure=self.insecure, sockets=sockets_of_enet))
+        if self.udp_port is not None:
+            ports.append(Udp(host=self.host, port=self.udp_port, sockets=given.get(Udp.transport, ())))
         return ports
+
+    @property
+    def ports(self) -> dict[str, tuple[str, int]]:
+        """What is listened on, by option."""
+        ports = {
+            "--port": self.port,
+            "--tcp-port": self.tcp_port,
+            "--enet-port": self.enet_port,
+            "--udp-port": self.udp_port,
+        }
+        return {option: (self.host, port) for option, port in ports.items() if port is not None}
 
     @cached_property
     def tls(self) -> Tls | None:
@@ -126,6 +140,11 @@ _LISTEN = (
         *("--enet-port", None),
         "Listen for ENet over UDP, too: 7780 is usual, 0 picks a free port. It is not encrypted: on a public address it"
         " needs --insecure.",
+    ),
+    port_option(
+        *("--udp-port", None),
+        "Carry unreliable messages of WebSocket and TCP sessions over UDP: 7781 is usual, 0 picks a free port. As safe"
+        " as the session itself.",
     ),
     flag_option(
         "--compression", "Compress WebSocket connections to clients that offer permessage-deflate, as browsers do."

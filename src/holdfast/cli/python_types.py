@@ -1,4 +1,4 @@
-"""`holdfast types game.py --lang py`: a game's messages as Python classes, for clients without its code."""
+"""`holdfast types game.py --lang py`: what rooms say and share as Python classes, for clients without the game."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -9,7 +9,15 @@ import msgspec
 import msgspec.inspect as mi
 from msgspec import NODEFAULT, Struct
 
-from holdfast.cli.typescript import Unmappable, check_wire_names, info_of, names_for
+from holdfast.cli.shared_types import Seen, Side, seen_fields, seen_types, side_of
+from holdfast.cli.typescript import (
+    Unmappable,
+    check_wire_names,
+    info_of,
+    names_for,
+    names_of_shared,
+    shared_parts_of,
+)
 from holdfast.core.messages import Message
 from holdfast.core.room import Room
 from holdfast.server.messages import (
@@ -24,6 +32,7 @@ from holdfast.server.messages import (
     version_of,
     without_metadata,
 )
+from holdfast.state import is_seen
 
 _PLAIN: dict[type[mi.Type], str] = {
     mi.AnyType: "Any",
@@ -54,7 +63,7 @@ _MODULES = ("datetime", "decimal", "enum", "uuid")
 
 
 def python_types(rooms: Sequence[type[Room[Any]]], source: str) -> str:
-    """A module with the messages of these rooms; `source` is the file that they come from."""
+    """A module with what these rooms say and share; `source` is the file that they come from."""
     kinds = [(room, messages_of(room)) for room in sorted(rooms, key=lambda room: room.kind)]
     infos: dict[type[Struct], mi.Type] = {}
     for room, messages in kinds:
@@ -62,7 +71,10 @@ def python_types(rooms: Sequence[type[Room[Any]]], source: str) -> str:
         answers = [each for answer in messages.answers.values() for each in answer.types]
         options = [] if messages.options is None else [messages.options]
         infos |= {each: info_of(each) for each in (*messages.to_server, *messages.to_client, *answers, *options)}
-    writer = _PythonWriter(named_types(infos.values()))
+    parts = {room: _data_once(shared_parts_of(room)) for room, _ in kinds}
+    writer = _PythonWriter(
+        named_types(infos.values()), seen_types(part for each in parts.values() for part in each.values())
+    )
     body = [*writer.classes()]
     for room, messages in kinds:
         version = version_of(messages)
@@ -72,6 +84,11 @@ def python_types(rooms: Sequence[type[Room[Any]]], source: str) -> str:
             f'"""What rooms of the kind {room.kind} send: `connect(url, messages={_constant(room)}_MESSAGES)`."""\n'
             f"{_constant(room)}_VERSION = {json.dumps(version)}\n"
             f'"""Version {name_of(version)} of these messages: pass it when you create and join rooms."""\n'
+            + "".join(
+                f"{_constant(room)}_{part.upper()} = {writer.shared_type(*each, room.__name__)}\n"
+                f'"""{_SHARED[part]}: `join(…, {part}={_constant(room)}_{part.upper()})`."""\n'
+                for part, each in parts[room].items()
+            )
         ]
     text = "\n\n".join(body)
     modules = [f"import {each}\n" for each in _MODULES if f"{each}." in text]
@@ -84,12 +101,26 @@ def python_types(rooms: Sequence[type[Room[Any]]], source: str) -> str:
     return head + text
 
 
+_SHARED = {"state": "What they share of their state", "data": "What they share of each player's data"}
+
+
+def _data_once(parts: dict[str, tuple[mi.Type, Side]]) -> dict[str, tuple[mi.Type, Side]]:
+    """A client reads the data of all players as one type: in that of others, what is private is missing."""
+    data = parts.get("mine") or parts.get("player")
+    state = {"state": parts["state"]} if "state" in parts else {}
+    return state | ({"data": data} if data is not None else {})
+
+
 class _PythonWriter:
     """Writes the classes, those first that others need."""
 
-    def __init__(self, types: dict[Any, Named]) -> None:
+    def __init__(self, types: dict[Any, Named], shared: dict[Seen, Named]) -> None:
         self._types = types
         self._names = names_for(types, ())
+        self._shared = shared
+        self._shared_names = names_of_shared(shared, self._names.values())
+        # Whose names the types that are written now have.
+        self._side: Side | None = None
 
     def name(self, cls: Any) -> str:
         """What a class is called."""
@@ -100,38 +131,63 @@ class _PythonWriter:
         # Annotations are text, and defaults are values: only a member of an enumeration has to stand before its use.
         enums = {cls for cls, kind in self._types.items() if isinstance(kind, mi.EnumType)}
         for cls, kind in sorted(self._types.items(), key=lambda item: (item[0] not in enums, self._names[item[0]])):
-            yield self._enum(kind) if isinstance(kind, mi.EnumType) else self._record(cls, kind)
+            yield self._enum(kind, self._names[cls]) if isinstance(kind, mi.EnumType) else self._record(cls, kind)
+        for (cls, side), name in sorted(self._shared_names.items(), key=lambda item: item[1]):
+            kind = self._shared[cls, side]
+            self._side = side
+            yield self._enum(kind, name) if isinstance(kind, mi.EnumType) else self._record(cls, kind)
+        self._side = None
 
-    def _enum(self, kind: mi.EnumType) -> str:
-        members = "".join(f"    {name} = {each.value!r}\n" for name, each in kind.cls.__members__.items())
-        return f"class {self._names[kind.cls]}(enum.Enum):\n{members}"
+    def shared_type(self, kind: mi.Type, side: Side, place: str) -> str:
+        """The type of something shared, to be evaluated."""
+        self._side = side
+        text = self._type(kind, place)
+        self._side = None
+        return text
+
+    def _name(self, cls: Any) -> str:
+        """What a class is called where it is written now."""
+        return self._names[cls] if self._side is None else self._shared_names[cls, side_of(cls, self._side)]
+
+    def _enum(self, kind: mi.EnumType, name: str) -> str:
+        members = "".join(f"    {each} = {member.value!r}\n" for each, member in kind.cls.__members__.items())
+        return f"class {name}(enum.Enum):\n{members}"
 
     def _record(self, cls: Any, kind: Record) -> str:
-        is_message = isinstance(cls, type) and issubclass(cls, Message)
+        fields = list(kind.fields) if self._side is None else seen_fields(kind, self._side)
+        is_message = self._side is None and isinstance(cls, type) and issubclass(cls, Message)
         options = ["kw_only=True"]
         if is_array(kind):
             options.append("array_like=True")
         if isinstance(kind, mi.StructType) and kind.tag_field is not None:
             options += [f"tag_field={kind.tag_field!r}", f"tag={kind.tag!r}"]
-        renamed = {each.name: each.encode_name for each in kind.fields if each.encode_name != each.name}
+        renamed = {each.name: each.encode_name for each in fields if each.encode_name != each.name}
         if renamed:
             options.append(f"rename={renamed!r}")
         # As in the game: what has a default comes last in its class, or the class is keyword-only.
-        has_default = [not each.required for each in kind.fields]
+        has_default = [bool(self._default(kind, each)) for each in fields]
         if has_default == sorted(has_default):
             options.remove("kw_only=True")
         base = "Message" if is_message else "msgspec.Struct"
-        lines = [f"class {self._names[cls]}({', '.join([base, *options])}):"]
+        lines = [f"class {self._name(cls)}({', '.join([base, *options])}):"]
         if is_message:
             lines.append(f"    wire_name: ClassVar[str] = {cls.wire_name!r}")
-        lines += [f"    {each.name}: {self._annotation(kind, each)}{self._default(kind, each)}" for each in kind.fields]
+        lines += [f"    {each.name}: {self._annotation(kind, each)}{self._default(kind, each)}" for each in fields]
         return "\n".join([*lines, *(["    pass"] if len(lines) == 1 else [])]) + "\n"
 
     def _annotation(self, kind: Record, field: mi.Field) -> str:
-        text = self._type(field.type, f"{self._names[kind.cls]}.{field.name}")
-        return f"{text} | msgspec.UnsetType" if may_be_unset(kind, field) else text
+        text = self._type(field.type, f"{self._name(kind.cls)}.{field.name}")
+        is_missing = may_be_unset(kind, field) or self._is_private(field)
+        return f"{text} | msgspec.UnsetType" if is_missing else text
+
+    def _is_private(self, field: mi.Field) -> bool:
+        """Whether it is missing in what others see."""
+        return self._side == "own" and not is_seen(field, is_own=False)
 
     def _default(self, kind: Record, field: mi.Field) -> str:
+        if self._side is not None:
+            # What is shared has all its fields.
+            return " = msgspec.UNSET" if may_be_unset(kind, field) or self._is_private(field) else ""
         if field.required:
             return ""
         if may_be_unset(kind, field) or (field.default is NODEFAULT and field.default_factory is NODEFAULT):
@@ -154,9 +210,9 @@ class _PythonWriter:
         kind = without_metadata(kind)
         match kind:
             case mi.EnumType():
-                return self._names[kind.cls]
+                return self._name(kind.cls)
             case _ if isinstance(kind, RECORDS):
-                return self._names[kind.cls]
+                return self._name(kind.cls)
             case mi.UnionType(types=types):
                 return " | ".join(dict.fromkeys(self._type(each, place) for each in types))
             case mi.LiteralType(values=values):

@@ -53,7 +53,7 @@ from holdfast.transports.listeners import Exposed
 _IN_MEMORY = "memory:"
 """The store that keeps nothing when the process ends, not even the key for guest credentials."""
 
-_PORT_OPTIONS = "with --port, --tcp-port, --enet-port or --http-port"
+_PORT_OPTIONS = "with --port, --tcp-port, --enet-port, --udp-port or --http-port"
 
 Fact = tuple[str, str]
 """A label, which is empty for a note on the line before, and its text."""
@@ -188,10 +188,7 @@ def serve(  # noqa: PLR0913 - one parameter for each option
     saved.
     """
     if reload:
-        game_ports = {"--port": (listening.host, listening.port), "--tcp-port": (listening.host, listening.tcp_port)}
-        if listening.enet_port is not None:
-            game_ports["--enet-port"] = (listening.host, listening.enet_port)
-        context.exit(supervise(game, game_ports | {"--http-port": (http_host, http_port)}))
+        context.exit(supervise(game, listening.ports | {"--http-port": (http_host, http_port)}))
     # A worker's parent is another one.
     parent = None if supervised is None or worker is not None else Supervised(supervised)
     if parent is not None:

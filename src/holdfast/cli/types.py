@@ -44,7 +44,7 @@ def types(game: str, *, lang: str, out: Path | None, check: bool, renumber: bool
     messages that clients send (those that its @on handlers take), the messages that it sends to them (its `sends`, or
     every message of the project that no handler takes), the options that players join with (its `join_options`), and
     what it shares: its `state`, what everybody sees of a `player`, and what a player sees of their own data (`mine`).
-    Python and protobuf have the messages and the options.
+    Python has the same as classes; protobuf has the messages and the options: what is shared travels as MessagePack.
 
     The interface has a version, which clients give when they create and join rooms. If the messages have changed since
     then, the server rejects such a client and says what to do.

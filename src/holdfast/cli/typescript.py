@@ -11,7 +11,7 @@ from typing import Any, get_args, get_origin
 from msgspec import Struct
 from msgspec import inspect as mi
 
-from holdfast.cli.shared_types import SHARED, Side, seen_fields, seen_types, shared_parts, side_of
+from holdfast.cli.shared_types import SHARED, Seen, Side, seen_fields, seen_types, shared_parts, side_of
 from holdfast.core.messages import Message
 from holdfast.core.room import Room
 from holdfast.server.messages import (
@@ -117,7 +117,7 @@ class _Writer:
         self._types = up | self._to_client
         # Those that are sent both ways and look different each way.
         self._split = {cls for cls in up.keys() & self._to_client.keys() if _depends_on_direction(up[cls])}
-        self._parts = {kind.room: _shared(kind.room) for kind in kinds}
+        self._parts = {kind.room: shared_parts_of(kind.room) for kind in kinds}
         self._shared = seen_types(part for parts in self._parts.values() for part in parts.values())
         taken = {name for kind in kinds for name in (kind.interface, kind.constant)}
         if len(taken) < 2 * len(kinds):
@@ -126,19 +126,7 @@ class _Writer:
         for double in sorted({self._name(cls, "toServer") for cls in self._split} & set(self._names.values())):
             # TypeScript would merge two interfaces of the same name.
             raise Unmappable(f"two classes would be called {double}: rename one of them")
-        self._shared_names = self._names_of_shared({*self._names.values(), *taken})
-
-    def _names_of_shared(self, taken: Collection[str]) -> dict[Any, str]:
-        """A class that is in messages too may look different there: with optional fields, or another form of dates."""
-        plain = names_for({cls for cls, _ in self._shared}, ())
-        names = {
-            (cls, side): ("Own" if side == "own" else "Shared" if plain[cls] in taken else "") + plain[cls]
-            for cls, side in self._shared
-        }
-        for name, same in _grouped(names, names.__getitem__).items():
-            if len(same) > 1 or name in taken:
-                raise Unmappable(f"two classes would be called {name}: rename one of them")
-        return names
+        self._shared_names = names_of_shared(self._shared, {*self._names.values(), *taken})
 
     def types(self) -> list[str]:
         """The declaration of every type, in the order of their names."""
@@ -262,7 +250,22 @@ class _Writer:
         return f"{name}ToServer" if side == "toServer" and cls in self._split else name
 
 
-def _shared(room: type[Room[Any]]) -> dict[str, tuple[mi.Type, Side]]:
+def names_of_shared(shared: Iterable[Seen], taken: Collection[str]) -> dict[Seen, str]:
+    """A class that is in messages too may look different there: with optional fields, or another form of dates."""
+    shared = list(shared)
+    plain = names_for({cls for cls, _ in shared}, ())
+    names = {
+        (cls, side): ("Own" if side == "own" else "Shared" if plain[cls] in taken else "") + plain[cls]
+        for cls, side in shared
+    }
+    for name, same in _grouped(names, names.__getitem__).items():
+        if len(same) > 1 or name in taken:
+            raise Unmappable(f"two classes would be called {name}: rename one of them")
+    return names
+
+
+def shared_parts_of(room: type[Room[Any]]) -> dict[str, tuple[mi.Type, Side]]:
+    """What a room shares; `Unmappable` if it cannot be."""
     try:
         return shared_parts(room)
     except Unshareable as error:

@@ -26,6 +26,8 @@ from holdfast.core.removed import removed
 from holdfast.schemas.frames import Auth
 from holdfast.transports import enet, tcp, websocket
 from holdfast.transports.port import DialError, Receiver, Subprotocol, Transport, TransportLimits
+from holdfast.transports.udp import sockets
+from holdfast.transports.udp.client import OpenUdp
 
 
 async def dial(
@@ -92,7 +94,8 @@ class connect:  # noqa: N801 - reads as a verb: `async with holdfast.connect(url
 
     `url` may be a list, in order of preference, as in `["enet://game.example:7780", "wss://game.example"]`: where the
     first does not answer, as UDP often does not in offices and hotels, the next is tried, at each new connection.
-    `session.transport` says which it is.
+    `session.transport` says which it is. Over WebSocket or TCP, `send_latest` uses UDP where the server offers it and
+    it gets through: `session.latest_transport` says so.
 
     `on_drop`, `on_reconnecting`, `on_resume`, `on_stopping`, `on_close` and `on_message` add a listener to that event
     of the session before the first connection.
@@ -112,7 +115,8 @@ class connect:  # noqa: N801 - reads as a verb: `async with holdfast.connect(url
     - `retry_first_s`, `retry_longest_s`: each wait is random between 0 and a ceiling. The ceiling starts at
       `retry_first_s`, doubles with each attempt, and stops at `retry_longest_s`; after a 30 s outage that cap grows
       too, up to 15 times.
-    - `limits`, `random`, `dial`: replaced in tests.
+    - `limits`, `random`, `dial`, `open_udp`: replaced in tests. With a `dial` of your own there is no UDP beside it,
+      unless you say how to open a socket.
     """
 
     @removed(**REMOVED)
@@ -134,6 +138,7 @@ class connect:  # noqa: N801 - reads as a verb: `async with holdfast.connect(url
         limits: Limits | None = None,
         random: Random | None = None,
         dial: Dial | None = None,
+        open_udp: OpenUdp | None = None,
         **listeners: Unpack[SessionListeners],
     ) -> None:
         for option in listeners:
@@ -161,6 +166,7 @@ class connect:  # noqa: N801 - reads as a verb: `async with holdfast.connect(url
             give_up_s=give_up_s,
             random=random or SystemRandom(),
             limits=limits,
+            open_udp=sockets.open_udp if dial is None else open_udp,
         )
         storage = SessionFile(saved) if isinstance(saved, str | PathLike) else saved
         try:

@@ -6,14 +6,15 @@ from dataclasses import dataclass
 from random import Random
 
 from holdfast.client.listeners import Drop
-from holdfast.client.protocol import ClientProtocol, Event
+from holdfast.client.protocol import ClientProtocol, Event, Welcomed
 from holdfast.core.backoff import Backoff
 from holdfast.core.connection import Look
 from holdfast.core.errors import ProtocolError, SessionEnded
 from holdfast.core.limits import Limits
 from holdfast.core.reasons import CLOSE_CODES, Advice, Reason, advice, reason_of
 from holdfast.logs import get_logger
-from holdfast.schemas.frames import Close
+from holdfast.schemas.frames import Close, Datagrams
+from holdfast.transports.links import tell
 from holdfast.transports.port import (
     BROKEN,
     INTERNAL,
@@ -25,6 +26,7 @@ from holdfast.transports.port import (
     Transport,
     TransportLimits,
 )
+from holdfast.transports.udp.client import ClientPath, OpenUdp
 
 log = get_logger("holdfast.client")
 
@@ -47,6 +49,8 @@ class DialOptions:
     give_up_s: float
     random: Random
     limits: Limits
+    open_udp: OpenUdp | None = None
+    """Opens UDP sockets, for datagrams beside a stream; None: never."""
 
 
 class RetrySchedule:
@@ -95,6 +99,8 @@ class ClientConnection:
         """When the session was attached to it."""
         self.closed: Close | None = None
         """What the server said about its end."""
+        self._path: ClientPath | None = None
+        self._path_task: asyncio.Task[None] | None = None
         self.is_congested = False
         """The server reads slower than we write; reliable messages are bounded by the window, others must wait."""
         self.end: asyncio.Future[tuple[int, str]] = asyncio.get_running_loop().create_future()
@@ -111,6 +117,28 @@ class ClientConnection:
     def received_datagram(self, payload: bytes) -> None:
         self.heard_at = asyncio.get_running_loop().time()
         self._received_datagram(self, payload)
+
+    def received_beside(self, payload: bytes) -> None:
+        """The same over UDP beside the stream: it says nothing of the stream, which may be gone."""
+        if self.transport is not None:
+            tell(self.transport, self._received_datagram, self, payload)
+
+    def send_beside(self, offer: Datagrams, open_udp: OpenUdp, limits: TransportLimits) -> None:
+        """Send unreliable messages over UDP from now on, whenever they get through."""
+        if self.transport is None:
+            return
+        host = self.transport.peer.rpartition(":")[0].strip("[]")
+        try:
+            self._path = ClientPath(offer, host, open_udp, self.received_beside, limits)
+        except ValueError as error:
+            raise ProtocolError(str(error)) from None
+        self._path_task = asyncio.create_task(self._path.run(), name="holdfast datagrams")
+
+    async def stop_beside(self) -> None:
+        """Use UDP no more."""
+        if self._path_task is not None:
+            self._path_task.cancel()
+            await asyncio.wait([self._path_task])
 
     def look(self, bytes_per_s: float) -> None:
         """No payload came for a while: the server counts as heard if the connection still carries something."""
@@ -142,12 +170,23 @@ class ClientConnection:
 
     @property
     def datagram_bytes_max(self) -> int:
-        """The largest payload that can be sent as a datagram; 0: none."""
-        return self.transport.datagram_bytes_max if self.transport is not None else 0
+        """The largest payload that can be sent as a datagram now; 0: none."""
+        if self.transport is None:
+            return 0
+        return self.transport.datagram_bytes_max if self._path is None else self._path.bytes_max
+
+    @property
+    def latest_transport(self) -> str:
+        """How unreliable messages are sent now; empty without a connection."""
+        if self.transport is None:
+            return ""
+        return "udp" if self._path is not None and self._path.is_open else self.transport.kind
 
     def send_datagram(self, payload: bytes) -> None:
-        if self.transport is not None and self.transport.is_up and not self.transport.send_datagram(payload):
-            self.transport.send(payload)
+        if self.transport is not None and self.transport.is_up:
+            send = self.transport.send_datagram if self._path is None else self._path.send
+            if not send(payload):
+                self.transport.send(payload)
 
     def close(self, code: int, reason: str) -> None:
         if self.transport is not None:
@@ -190,6 +229,7 @@ class Connector:
         self._waiting = waiting
         self._ended = ended
         self._protocol = protocol
+        protocol.sends_datagrams = options.open_udp is not None
         self._options = options
         self._connection: ClientConnection | None = None
         self._task: asyncio.Task[None] | None = None
@@ -236,6 +276,11 @@ class Connector:
         """How we are connected; empty while we are not."""
         transport = self._connection.transport if self._connection is not None else None
         return transport.kind if transport is not None else ""
+
+    @property
+    def latest_transport(self) -> str:
+        """How unreliable messages are sent now; empty while we are not connected."""
+        return self._connection.latest_transport if self._connection is not None else ""
 
     @property
     def datagram_bytes_max(self) -> int:
@@ -315,6 +360,7 @@ class Connector:
             connection.abort()
             self._connection = None
             self._protocol.lost()
+            await connection.stop_beside()
         is_known = code in CLOSE_CODES.values()
         return connection.closed or (Close(code, reason) if is_known else Close(code, reason_of(code), reason))
 
@@ -350,8 +396,11 @@ class Connector:
                 if isinstance(event, Close):
                     connection.closed = event
                     connection.close(NORMAL, "")
-                else:
-                    self._happened(event)
+                    continue
+                if isinstance(event, Welcomed) and event.datagrams is not None and self._options.open_udp is not None:
+                    limits = TransportLimits.of(self._options.limits)
+                    connection.send_beside(event.datagrams, self._options.open_udp, limits)
+                self._happened(event)
         except ProtocolError as error:
             log.warning("the server broke the protocol", url=self._options.url, error=error)
             connection.closed = Close(CLOSE_CODES[error.reason], error.reason, str(error))

@@ -202,6 +202,11 @@ class Exchange:
         """The kind of the connection's transport; empty without one."""
         return self._connector.transport_kind
 
+    @property
+    def latest_transport(self) -> str:
+        """How unreliable messages are sent now; empty without a connection."""
+        return self._connector.latest_transport
+
     # Writing
 
     def wake(self) -> None:

@@ -24,11 +24,13 @@ from holdfast.schemas.frames import (
     FRAME_HEAD_BYTES,
     HEARS_SESSION,
     READS_BLOCKS,
+    SENDS_DATAGRAMS,
     Ack,
     Auth,
     BlockFrame,
     Close,
     Data,
+    Datagrams,
     Frame,
     FromServer,
     Hello,
@@ -47,7 +49,7 @@ from holdfast.schemas.frames import (
 )
 
 # What this client can do beyond the first version of the protocol.
-_FEATURES = [HEARS_SESSION, FOLLOWS_STATE, READS_BLOCKS]
+_FEATURES = (HEARS_SESSION, FOLLOWS_STATE, READS_BLOCKS)
 
 RESET = "reset"
 """What became of a session that was gone; also the code of requests that were lost with it."""
@@ -58,6 +60,8 @@ class Welcomed:
     """The session is attached to this connection; its channels and requests have been brought up to date before."""
 
     outcome: Outcome
+    datagrams: Datagrams | None = None
+    """How unreliable messages may travel over UDP while this connection lasts."""
 
 
 Event = Welcomed | Reply | Notice | SeatEvent | Close
@@ -80,6 +84,8 @@ class ClientProtocol:
         self.quiet_s = 0.0
         """How much longer than usual nothing may be heard: the server said that its next payload is large."""
         self.is_welcome = False
+        self.sends_datagrams = False
+        """Whether we can use UDP beside a stream."""
         self.limits = limits
         self.channels = Channels(limits)
         self._auth = auth
@@ -110,7 +116,8 @@ class ClientProtocol:
             positions = self.channels.positions()
             resume = Resume(self.session_id, self._token, positions, self._lineage, self._last_answered)
         name = self._wanted_name or self.name
-        return self.codec.payload(Hello(self._auth, resume, "holdfast-python", name, _FEATURES))
+        features = [*_FEATURES, *([SENDS_DATAGRAMS] if self.sends_datagrams else [])]
+        return self.codec.payload(Hello(self._auth, resume, "holdfast-python", name, features))
 
     def lost(self) -> None:
         """The connection is gone: what must arrive is written to the next one."""
@@ -382,7 +389,7 @@ class ClientProtocol:
         events += self._lost_requests(outcome.reason) if is_lost else []
         self._continue_requests(frame.requests)
         self.is_welcome = True
-        return [*events, Welcomed(outcome)]
+        return [*events, Welcomed(outcome, frame.datagrams)]
 
     def _agree(self, terms: Terms) -> None:
         """Adopt the server's terms, with room to keep every message that `is_full` allows."""

@@ -153,6 +153,12 @@ class ClientSession:
         return self._exchange.transport_kind
 
     @property
+    def latest_transport(self) -> str:
+        """How `send_latest` travels now: "udp" where the server offers it beside the connection and it gets through,
+        else as everything else does; empty while there is no connection."""
+        return self._exchange.latest_transport
+
+    @property
     def room(self) -> ClientRoom | None:
         """The room we have a seat in; after `saved=` this is how to get it back."""
         return self._seats.room()

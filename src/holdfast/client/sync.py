@@ -430,6 +430,7 @@ class ClientSession(Bridge[awaited_session.ClientSession]):
     latency_ms = Mirrored[float]()
     connected = Mirrored[bool]()
     transport = Mirrored[str]()
+    latest_transport = Mirrored[str]()
     outcome = Mirrored[Outcome | None]()
     drops = Mirrored[int]()
 

@@ -50,7 +50,7 @@ class LinkLimits:
     )
     # What fits into one UDP packet of ENet, with its headers, on every path.
     datagram_bytes_max: int = _limit(
-        1_100, "unreliable messages sent as one datagram, over ENet", "a larger one is sent like a reliable message"
+        1_100, "unreliable messages sent as one datagram, over UDP", "a larger one is sent like a reliable message"
     )
     # The smallest packet that every path of IPv6 carries has 1,280 bytes, with its headers. ENet allows 576 to 4,096.
     udp_bytes_max: int = _limit(1_200, "one UDP packet (ENet's MTU)", "a larger payload is sent in fragments")
@@ -60,14 +60,24 @@ class LinkLimits:
         256 * KIB, "what an ENet connection receives early or while it is not read", "it is not acknowledged"
     )
     # A phone's new address is noticed after a ping and a timeout.
-    udp_ping_s: float = _limit(1.0, "silence after which an ENet client pings")
+    udp_ping_s: float = _limit(1.0, "silence after which an ENet client pings; also how often it does beside a stream")
     udp_timeout_s: float = _limit(
         5.0,
         "silence of an ENet peer that should acknowledge something",
         "the connection is lost; the client resumes",
     )
-    # Two packets are seldom both lost; for games in which a position that is 50 ms old is too old.
-    udp_repeat_s: float = _limit(0.0, "after which a datagram is sent once more; 0: never")
+    # At 3 the loss of one ping or answer in ten is no reason to change the way.
+    udp_silence_s: float = _limit(
+        3.0, "silence on UDP beside a stream", "unreliable messages go over the stream until UDP works again"
+    )
+    # Two packets are seldom both lost, and a position is sent twenty times a second, seldom a hundred times.
+    udp_repeat_s: float = _limit(
+        0.01, "after which the newest datagram is sent once more, if none was sent since; 0: never"
+    )
+    # Positions of a small room; a quarter of what a slow mobile network carries.
+    udp_repeat_bytes_per_s: int = _limit(
+        8_000, "datagrams that are sent once more, for each connection", "the next ones are sent once"
+    )
     # Room for a window, its frame headers, replies and unreliable messages.
     write_buffer_bytes_max: int = _limit(1 * MIB, "the write buffer of one socket", "cut: `slow`; the client resumes")
     nesting_max: int = _limit(32, "nesting depth of a message, or of a request", "it is refused: `invalid`")
@@ -723,7 +733,7 @@ _ABOVE_ZERO = frozenset(
         ),
         *("fair_queue_portion_max", "fair_queue_turn_s", "requests_in_flight_max", "latest_kept_max"),
         *("window_messages_max", "window_bytes_max", "kept_messages_max", "kept_bytes_max"),
-        *("udp_unacked_bytes_max", "udp_unread_bytes_max", "udp_ping_s", "udp_timeout_s"),
+        *("udp_unacked_bytes_max", "udp_unread_bytes_max", "udp_ping_s", "udp_timeout_s", "udp_silence_s"),
     }
 )
 # A client that waits for one of these would wait for ever.
@@ -733,6 +743,7 @@ _FINITE = frozenset(
         "ping_s",
         "udp_ping_s",
         "udp_timeout_s",
+        "udp_silence_s",
         "udp_repeat_s",
         "hello_delay_s",
         "flood_pause_s",

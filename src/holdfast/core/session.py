@@ -24,7 +24,16 @@ from holdfast.core.reasons import Reason
 from holdfast.core.tables import Table, TableEnum
 from holdfast.core.tokens import Lineage, ResumeTokens
 from holdfast.core.transaction import when_it_succeeds
-from holdfast.schemas.frames import FOLLOWS_STATE, HEARS_SESSION, READS_BLOCKS, Data, Latest, Purpose, Reply
+from holdfast.schemas.frames import (
+    FOLLOWS_STATE,
+    HEARS_SESSION,
+    READS_BLOCKS,
+    SENDS_DATAGRAMS,
+    Data,
+    Latest,
+    Purpose,
+    Reply,
+)
 from holdfast.schemas.player import AGENT_PREFIX, PLAYER_CHARS_MAX
 from holdfast.schemas.session import Fork, Reached
 
@@ -34,7 +43,7 @@ SessionId = NewType("SessionId", str)
 PlayerId = NewType("PlayerId", str)
 
 # One object for all sessions with the same features.
-_ALL_FEATURES = (HEARS_SESSION, FOLLOWS_STATE, READS_BLOCKS)
+_ALL_FEATURES = (HEARS_SESSION, FOLLOWS_STATE, READS_BLOCKS, SENDS_DATAGRAMS)
 _FEATURES = {
     frozenset(features): features
     for count in range(len(_ALL_FEATURES) + 1)

@@ -80,6 +80,11 @@ CATALOGUE = {
         "Hellos, messages, unreliable messages and requests refused because they came too fast.",
     ),
     "protocol_errors_total": ("", "Connections closed because the client violated the protocol."),
+    "datagrams_dropped_total": (
+        "reason",
+        "UDP datagrams beside a stream that were dropped: of no open connection, forged, or late (also repeated and"
+        " replayed ones).",
+    ),
     "floods_total": ("", "Connections closed because the client kept sending too fast."),
     "streams_overflowed_total": ("", "Times that a client's backlog exceeded its limit; the client is resynced."),
     "messages_applied_total": ("", "Reliable messages from players that rooms have applied."),
@@ -252,6 +257,13 @@ class Exposition:
                     "message": counters.messages_throttled,
                     "latest": counters.latest_throttled,
                     "request": counters.requests_throttled,
+                }
+            ),
+            "datagrams_dropped_total": _by_word(
+                {
+                    "unknown": counters.datagrams_unknown,
+                    "forged": counters.datagrams_forged,
+                    "late": counters.datagrams_late,
                 }
             ),
             "rooms_created_total": no_rooms | metrics.rooms_created,

@@ -81,6 +81,9 @@ class Counters:
     floods: int = 0
     hellos_throttled: int = 0
     protocol_errors: int = 0
+    datagrams_unknown: int = 0
+    datagrams_forged: int = 0
+    datagrams_late: int = 0
     tokens_reused: int = 0
     clients_rolled_back: int = 0
     streams_overflowed: int = 0

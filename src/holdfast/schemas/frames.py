@@ -39,6 +39,8 @@ FOLLOWS_STATE = "state"
 """The feature of a client that follows the state that rooms share."""
 READS_BLOCKS = "blocks"
 """The feature of a client that reads `block` frames."""
+SENDS_DATAGRAMS = "datagrams"
+"""The feature of a client that can send unreliable messages over UDP, beside its stream."""
 FEATURES_MAX = 16
 
 FRAME_HEAD_BYTES = 512
@@ -165,6 +167,24 @@ class Terms(Struct, frozen=True):
     grace_s: float
 
 
+class Datagrams(HidesSecrets, Struct, frozen=True, omit_defaults=True):
+    """How the client of a stream may send and receive `latest` frames over UDP, for as long as this connection lasts.
+
+    `secret` is the key of this connection, in letters like a token's.
+    """
+
+    shown = ("id", "host", "port")
+    id: str
+    secret: str
+    port: int
+    bytes_max: int
+    """The largest payload in a datagram."""
+    ping_s: float
+    silence_s: float
+    host: str = ""
+    """Empty: the host of the stream."""
+
+
 class RequestProblem(Struct, frozen=True):
     """Why a request was refused: a stable code and a sentence."""
 
@@ -200,6 +220,7 @@ class Welcome(HidesSecrets, Frame, frozen=True):
     lineage: Annotated[str, Meta(max_length=LINEAGE_CHARS_MAX)] = ""
     player_name: str = field(default="", name="name")
     """The player's display name, as the server has accepted it."""
+    datagrams: Datagrams | None = None
 
 
 class Request(Frame, frozen=True):

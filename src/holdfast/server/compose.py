@@ -62,6 +62,9 @@ from holdfast.server.rooms.services import Brains, ReservedSeats, RoomServices
 from holdfast.server.session_messages import SessionMessages
 from holdfast.server.sessions import RETRY_AFTER_STOP_S, Notices, SessionLifecycle, StoredSessions
 from holdfast.stores.port import Broken, Store
+from holdfast.transports.port import TransportLimits
+from holdfast.transports.udp.seal import Refusal
+from holdfast.transports.udp.server import UdpPaths
 
 if TYPE_CHECKING:
     from holdfast.observability.tracing import MessageTrace, MessageTracer, Tracing
@@ -425,6 +428,8 @@ class ServerParts:
         )
 
     def _make_connections(self) -> None:
+        random = self.settings.environment.random
+        self.udp_paths = UdpPaths(TransportLimits.of(self.settings.limits), random.randbytes, self._datagram_dropped)
         limits, throttle, fair_queue = self.settings.limits, self.throttle, self.fair_queue
         self.connection_services = ConnectionServices(
             clock=self.clock,
@@ -439,6 +444,7 @@ class ServerParts:
             refused=self._refused,
             welcomed=self.lifetimes.begin,
             tap=self._tap,
+            open_path=self.udp_paths.open,
             hello=self.handshake.hello,
             request=self.requests.receive,
             end_session=self.lifecycle.end_session,
@@ -567,6 +573,16 @@ class ServerParts:
         session, codec = connection.session, connection.codec
         packets, messages = self.packets.sink(connection, codec, session), self.messages.sink(codec, session)
         return joined_sinks(packets, messages) if packets is not None or messages is not None else None
+
+    def _datagram_dropped(self, why: Refusal) -> None:
+        counters = self.context.counters
+        match why:
+            case Refusal.UNKNOWN:
+                counters.datagrams_unknown += 1
+            case Refusal.FORGED:
+                counters.datagrams_forged += 1
+            case Refusal.LATE:
+                counters.datagrams_late += 1
 
     def _renew_taps(self) -> None:
         for connection in self.connections:

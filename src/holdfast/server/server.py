@@ -289,7 +289,9 @@ class Server:
             pending_connections = PendingConnections(
                 self._transport_limits, parts.connection_limiter.turned_away, self._settings.shares
             )
-            self.addresses |= await self.listeners.open(parts.accept, SUBPROTOCOLS, pending_connections)
+            self.addresses |= await self.listeners.open(
+                parts.accept, SUBPROTOCOLS, pending_connections, parts.udp_paths
+            )
             if self.http is not None:
                 self.addresses["http"] = await self.http.open(self.operate)
                 self.listeners.http = (self.http.scheme, self.addresses["http"])

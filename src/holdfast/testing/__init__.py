@@ -31,6 +31,7 @@ from holdfast.testing.network import Dialer, Link, Network, Side
 from holdfast.testing.replay import Replay, replay
 from holdfast.testing.server import UNLIMITED, GameFailed, MemoryServer, Named, generous
 from holdfast.testing.store import Disk, FaultyStore, MemoryStorage
+from holdfast.testing.udp import UdpNetwork
 
 __all__ = [
     "UNLIMITED",
@@ -49,6 +50,7 @@ __all__ = [
     "Network",
     "Replay",
     "Side",
+    "UdpNetwork",
     "VirtualLoop",
     "generous",
     "replay",

@@ -265,6 +265,16 @@ class Network(MemoryNetwork):
         transport.abort()
 
 
+def call_at(home: Context, method: Callable[..., None], *args: Any) -> None:
+    """Call on the machine of this context."""
+    home = home.copy()
+    machine = home.run(Machine.here)
+    if machine is None:
+        home.run(method, *args)
+    else:
+        home.run(machine.run, Call(method, args, home))
+
+
 class _Resident:
     """A receiver that runs on its own machine, not on the sender's."""
 
@@ -294,12 +304,7 @@ class _Resident:
         self._tell(self._receiver.lost, code, reason)
 
     def _tell(self, method: Callable[..., None], *args: Any) -> None:
-        home = self._home.copy()
-        machine = home.run(Machine.here)
-        if machine is None:
-            home.run(method, *args)
-        else:
-            home.run(machine.run, Call(method, args, home))
+        call_at(self._home, method, *args)
 
 
 class _Discard:

@@ -28,6 +28,7 @@ from holdfast.testing.bus import BusNetwork, MemoryBus
 from holdfast.testing.clock import Machine
 from holdfast.testing.network import Dialer, Link, Network
 from holdfast.testing.store import FaultyStore
+from holdfast.testing.udp import UdpNetwork
 from holdfast.transports.memory import MemoryListener
 from holdfast.transports.port import TransportLimits
 
@@ -186,6 +187,7 @@ class MemoryServer(Server):
         check_name: CheckName | None = None,
         allow_errors: Allowed = (),
         cluster: BusNetwork | None = None,
+        udp: UdpNetwork | None = None,
     ) -> None:
         """`seed` determines everything random: ids, tokens, jitter, the network.
 
@@ -195,6 +197,8 @@ class MemoryServer(Server):
 
         With a `cluster` it is one of its nodes: the nodes have a network, a bus network and the data of their stores in
         common, and each has its own name, which is in its `url`.
+
+        With `udp`, unreliable messages travel over that network, beside the connections of its clients.
         """
         random = Random(f"{seed}/server/{name}" if cluster is not None else f"{seed}/server")
         nodes: Cluster | None = None
@@ -227,6 +231,7 @@ class MemoryServer(Server):
             ),
         )
         self.network = network or Network(Random(f"{seed}/network"))
+        self._udp = udp
         self.failures = Failures(allow_errors)
         """What the game's code raised."""
         self._seed = seed
@@ -251,6 +256,8 @@ class MemoryServer(Server):
         self._listener = await self.network.listen(
             self.parts.accept, self.address, subprotocols=SUBPROTOCOLS, limits=TransportLimits.of(self.limits)
         )
+        if self._udp is not None:
+            self.parts.udp_paths.port = self._udp.listen(self.address, self.parts.udp_paths.received)
 
     async def stop(self) -> None:
         """Stop the server in order. Its clients try to reconnect until they are closed.
@@ -355,6 +362,8 @@ class MemoryServer(Server):
         options.setdefault("auth", Auth(Named.scheme, player) if player else None)
         options.setdefault("random", Random(f"{self._seed}/client/{number}"))
         options.setdefault("limits", self.limits)
+        if self._udp is not None:
+            options.setdefault("open_udp", self._udp.opener(dialer.name if isinstance(dialer, Dialer) else ""))
         client = await connect(options.pop("url", self.address), **options)
         self._dialers[client] = dialer
         return client

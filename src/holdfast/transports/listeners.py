@@ -1,4 +1,4 @@
-"""The ports of a server: `WebSocket`, `Tcp` (both with `Tls` certificates) and `Enet`; `Listeners` opens them."""
+"""The ports of a server: `WebSocket`, `Tcp` (both with `Tls` certificates), `Enet`, `Udp`; `Listeners` opens them."""
 
 import asyncio
 import os
@@ -19,6 +19,8 @@ from holdfast.transports.links import peer_name
 from holdfast.transports.listening import PendingConnections, SocketListener
 from holdfast.transports.port import Accept, Listener, Subprotocol, TransportLimits
 from holdfast.transports.proxies import TrustedProxies
+from holdfast.transports.udp.server import UdpPaths
+from holdfast.transports.udp.sockets import listen as udp_listen
 
 _log = get_logger("holdfast.server")
 
@@ -120,6 +122,8 @@ class Opening:
     """Counts connections that are not links yet, for all ports together."""
     directions: Directions = lambda _: ""
     """Where the pages of this server are, for a browser that came to the wrong port and asked for this host."""
+    paths: UdpPaths | None = None
+    """The datagrams of connections to the other ports."""
 
 
 class Listen(Protocol):
@@ -130,7 +134,7 @@ class Listen(Protocol):
         """The transport's name, as in `Transport.kind`."""
 
     def url(self, address: tuple[str, int]) -> str:
-        """The URL for clients, for this address."""
+        """The URL for clients, for this address; empty if they are told otherwise."""
 
     async def open(self, accept: Accept, opening: Opening) -> Listener:
         """Listen; `OSError` if the port is in use."""
@@ -315,6 +319,35 @@ class Enet(_Port):
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class Udp:
+    """Carry `send_latest` of WebSocket and TCP sessions over UDP: `Server(rooms, listen=[WebSocket(tls=…), Udp()])`.
+
+    Encrypted and authenticated with a key that each connection gets with its welcome: as safe as the stream that
+    carries that. Clients that cannot use UDP, such as browsers, do not notice it.
+    """
+
+    transport: ClassVar[str] = "udp"
+
+    host: str = "127.0.0.1"
+    port: int = 7781
+    public_host: str = ""
+    """The name or address to which clients send their datagrams, if it is not that of their stream: where a proxy or a
+    load balancer is in front of the other ports."""
+    sockets: Sequence[socket.socket] = ()
+    """Sockets that are bound already, instead of `host` and `port`."""
+
+    def url(self, address: tuple[str, int]) -> str:
+        """Nothing: nobody connects here, and clients are told by their welcome."""
+        return ""
+
+    async def open(self, accept: Accept, opening: Opening) -> Listener:
+        """Listen; `OSError` if the port is in use."""
+        assert opening.paths is not None
+        opening.paths.host = self.public_host
+        return await udp_listen(opening.paths, host=self.host, port=self.port, sockets=self.sockets)
+
+
 class Listeners:
     """Opens and closes the ports of one server, and reloads renewed certificates."""
 
@@ -327,6 +360,13 @@ class Listeners:
         http_tls: Tls | None = None,
     ) -> None:
         self.listen = tuple(listen)
+        """`ValueError` if `Udp` is not beside another port, or there are two of them."""
+        count = sum(isinstance(each, Udp) for each in self.listen)
+        if count and (count > 1 or len(self.listen) == 1):
+            raise ValueError(
+                "Udp carries only what sessions on other ports say with send_latest: name one of it beside them, as in"
+                ' listen=[WebSocket(port=7777), Udp(port=7781)], with host="" for every address'
+            )
         self._http_tls = http_tls
         self._limits = limits
         self._certificate_check_s = certificate_check_s
@@ -370,7 +410,11 @@ class Listeners:
         return f"The dashboard and the HTTP API are at {scheme}://{where}/"
 
     async def open(
-        self, accept: Accept, subprotocols: Sequence[Subprotocol], pending_connections: PendingConnections
+        self,
+        accept: Accept,
+        subprotocols: Sequence[Subprotocol],
+        pending_connections: PendingConnections,
+        paths: UdpPaths,
     ) -> dict[str, tuple[str, int]]:
         """Listen; returns the addresses by transport. A port in use raises `OSError`."""
         addresses: dict[str, tuple[str, int]] = {}
@@ -379,6 +423,7 @@ class Listeners:
             limits=self._limits,
             pending_connections=pending_connections,
             directions=self.directions,
+            paths=paths,
         )
         for each in self.listen:
             listener = await each.open(accept, opening)
@@ -386,7 +431,8 @@ class Listeners:
             name = each.transport if count == 1 else f"{each.transport}-{count}"
             self._open[name] = listener
             addresses[name] = listener.addresses[0]
-            self.urls[name] = each.url(listener.addresses[0])
+            if url := each.url(listener.addresses[0]):
+                self.urls[name] = url
         self._watch_certificates()
         return addresses
 

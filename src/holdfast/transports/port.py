@@ -71,8 +71,11 @@ class TransportLimits:
     # Silence after which a client pings, and after which a peer with something unacknowledged is gone.
     udp_ping_s: float = Limits.udp_ping_s
     udp_timeout_s: float = Limits.udp_timeout_s
-    # After which a datagram is sent once more; 0: never.
+    # Of datagrams beside a stream: silence after which the stream is used instead.
+    udp_silence_s: float = Limits.udp_silence_s
+    # After which the newest datagram is sent once more, 0: never; and how much of that.
     udp_repeat_s: float = Limits.udp_repeat_s
+    udp_repeat_bytes_per_s: int = Limits.udp_repeat_bytes_per_s
 
     @classmethod
     def of(cls, limits: Limits) -> "TransportLimits":
@@ -92,7 +95,9 @@ class TransportLimits:
             unread_bytes_max=limits.udp_unread_bytes_max,
             udp_ping_s=limits.udp_ping_s,
             udp_timeout_s=limits.udp_timeout_s,
+            udp_silence_s=limits.udp_silence_s,
             udp_repeat_s=limits.udp_repeat_s,
+            udp_repeat_bytes_per_s=limits.udp_repeat_bytes_per_s,
         )
 
 

@@ -2,13 +2,16 @@
 
 import asyncio
 from datetime import UTC, datetime
+from importlib import import_module
 from pathlib import Path
 from textwrap import dedent
 from typing import Any
 
 import msgspec
+import pytest
 
 from holdfast import Hidden, Message, Parts, Player, PlayerData, Private, Room, on
+from holdfast.cli.python_types import python_types
 from holdfast.testing import MemoryServer, run
 from tests.cli.served_games import write
 from tests.cli.types.test_typescript import compiled, complaint_of, declaration, members, types_of
@@ -138,6 +141,38 @@ def test_it_types_a_room_of_the_client(tmp_path: Path) -> None:
     )
 
     assert compiled(tmp_path, "client.ts", "--allowImportingTsExtensions") == {}
+
+
+def test_python_classes_read_a_room_of_the_client_without_the_game(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "written_for_clients.py").write_text(python_types([Table, Liars, Both], "game.py"), "utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    made = import_module("written_for_clients")
+
+    async def play() -> None:
+        async with MemoryServer([Table]) as server:
+            ada, bob = [
+                await (await server.connect(name)).join_or_create("table", state=made.TABLE_STATE, data=made.TABLE_DATA)
+                for name in ("ada", "bob")
+            ]
+            async with asyncio.timeout(60):
+                while ada.state is None or len(ada.players) < 2:  # noqa: ASYNC110 - virtual time
+                    await asyncio.sleep(0.1)
+            card = made.SharedCard(rank=1, seen_at=datetime(2026, 1, 1, tzinfo=UTC))
+            assert ada.state == made.Board(pile=[card], monsters={7: made.Troll()}, long_name=0, lairs={})
+            assert ada.mine.cards[0].rank == 3
+            assert ada.mine.top.rank == 4
+            # Of others, what is private is missing.
+            assert ada.players["bob"].cards is msgspec.UNSET
+            assert ada.players["bob"].score == 0
+            assert bob.mine.cards[0].rank == 3
+
+    run(play())
+    assert made.LIARS_STATE.__struct_fields__ == ("bid",)
+    assert not hasattr(made, "Cup")
+    assert made.Put.wire_name == "put"
+    assert "trick" not in made.SharedCard.__struct_fields__
 
 
 def test_what_cannot_be_shared_is_named(tmp_path: Path) -> None:

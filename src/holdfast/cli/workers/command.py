@@ -8,12 +8,13 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
 import click
 from rich.console import Console
 
-from holdfast import Enet, Tcp, WebSocket
+from holdfast import Enet, Tcp, Udp, WebSocket
 from holdfast.cli.options import ListenOptions, read_api_keys
 from holdfast.cli.showing import show_facts
 from holdfast.cli.workers.orders import Loaded, Serving
@@ -21,8 +22,8 @@ from holdfast.cli.workers.supervisor import WorkerPlan, WorkerSupervisor, own_co
 from holdfast.cluster.child_nats import ChildNats, ChildNatsFailed
 from holdfast.core.limits import Limits
 from holdfast.http.api import bind as bind_http
+from holdfast.transports import datagram_sockets
 from holdfast.transports import listening as streams
-from holdfast.transports.enet import endpoint as datagrams
 from holdfast.transports.port import TransportLimits
 from holdfast.transports.shared_port import share
 
@@ -107,10 +108,25 @@ async def _sockets(options: WorkerOptions) -> Mapping[str, Sequence[Sequence[soc
             case WebSocket() | Tcp():
                 sockets[each.transport] = await share(bind_stream, each.host, each.port, options.count)
             case Enet():
-                sockets[each.transport] = await share(datagrams.bind, each.host, each.port, options.count)
+                sockets[each.transport] = await share(datagram_sockets.bind, each.host, each.port, options.count)
+            case Udp():
+                sockets[each.transport] = await _ports_of_workers(each, options.count)
             case _:
                 raise TypeError(f"no option of this command makes a {type(each).__name__}")
     return sockets
+
+
+async def _ports_of_workers(udp: Udp, count: int) -> list[list[socket.socket]]:
+    """One port for each worker, from this one on: the datagrams of a client must come where its stream is."""
+    opened: list[list[socket.socket]] = []
+    try:
+        for number in range(count):
+            opened.append(await datagram_sockets.bind(udp.host, udp.port + number if udp.port else 0))  # noqa: PERF401
+    except BaseException:
+        for sock in chain(*opened):
+            sock.close()
+        raise
+    return opened
 
 
 def default_folder(game: str) -> Path:

@@ -72,6 +72,7 @@ class Welcomer:
                 credential,
                 lineage,
                 session.name,
+                connection.offer_datagrams(),
             )
         )
 

@@ -32,7 +32,8 @@ from holdfast.schemas.frames import Request
 from holdfast.server.cluster.departures import Departures
 from holdfast.server.cluster.finder import Finder, Unsure
 from holdfast.server.cluster.node import ClusterNode
-from holdfast.server.connection.connection import ConnectionServices, HeardMeanwhile, LiveConnection
+from holdfast.server.connection.buffers import HeardMeanwhile
+from holdfast.server.connection.connection import ConnectionServices, LiveConnection
 from holdfast.server.connection.connections import Connections
 from holdfast.server.context import Context
 from holdfast.server.rooms.switching import Switch

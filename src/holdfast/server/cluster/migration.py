@@ -28,7 +28,8 @@ from holdfast.server.cluster.finder import Unsure
 from holdfast.server.cluster.handovers import Handovers
 from holdfast.server.cluster.node import ClusterNode
 from holdfast.server.cluster.takeover import Takeover
-from holdfast.server.connection.connection import HeardMeanwhile, LiveConnection
+from holdfast.server.connection.buffers import HeardMeanwhile
+from holdfast.server.connection.connection import LiveConnection
 from holdfast.server.context import Context
 from holdfast.server.directory.directory import Directory
 from holdfast.server.durability.committer import Committer

@@ -6,6 +6,7 @@ from collections import deque
 from holdfast.core.connection import Connection
 from holdfast.core.rates import PAYLOAD_OVERHEAD_BYTES
 from holdfast.schemas.frames import FromClient
+from holdfast.transports.port import Transport
 
 
 class InputBacklog:
@@ -85,3 +86,25 @@ class Writes:
         for connection in owing:
             connection.owes_ack = False
             connection.flush(with_ack=True)
+
+
+class HeardMeanwhile:
+    """Keeps what a client sends while its session moves."""
+
+    def __init__(self) -> None:
+        self.payloads: list[bytes] = []
+
+    def opened(self, transport: Transport) -> None: ...
+
+    def received(self, payload: bytes) -> None:
+        self.payloads.append(payload)
+
+    def received_datagram(self, payload: bytes) -> None: ...
+
+    def kept_busy(self) -> None: ...
+
+    def congested(self) -> None: ...
+
+    def drained(self) -> None: ...
+
+    def lost(self, code: int, reason: str) -> None: ...

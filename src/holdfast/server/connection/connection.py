@@ -23,10 +23,12 @@ from holdfast.observability.metrics import Counters
 from holdfast.observability.packet_log import Sink
 from holdfast.schemas.frames import (
     READS_BLOCKS,
+    SENDS_DATAGRAMS,
     Ack,
     Bye,
     Close,
     Data,
+    Datagrams,
     Frame,
     FromClient,
     Hello,
@@ -37,9 +39,11 @@ from holdfast.schemas.frames import (
     Welcome,
     sentence,
 )
-from holdfast.server.connection.buffers import InputBacklog, Writes
+from holdfast.server.connection.buffers import HeardMeanwhile, InputBacklog, Writes
 from holdfast.server.context import Clock, Faults
+from holdfast.transports.links import tell
 from holdfast.transports.port import Receiver, Transport
+from holdfast.transports.udp.server import ServerPath
 
 RELAY = "relay"
 """The kind of transport of a client that another node relays."""
@@ -47,6 +51,8 @@ RELAY = "relay"
 _OF_NODES = frozenset({CLOSE_CODES[Reason.MOVED], CLOSE_CODES[Reason.STOPPING]})
 
 FrameHandlers = Mapping[type[Frame], Callable[[Any, Any], None]]
+
+_ENDS = frozenset({ConnectionStep.CLOSED, ConnectionStep.LOST})
 
 
 @dataclass(slots=True, kw_only=True)
@@ -69,6 +75,8 @@ class ConnectionServices:
     """Closed before sign-in."""
     welcomed: Callable[["LiveConnection", Session], None]
     tap: Callable[["LiveConnection"], Sink | None]
+    open_path: Callable[[Callable[[bytes], None]], ServerPath | None]
+    """A way for datagrams over UDP, beside a stream; None if the server has no port for them."""
     # What a client sends
     hello: Callable[["LiveConnection", Hello], None]
     request: Callable[[Session, Request, bool], None]
@@ -84,28 +92,6 @@ class ConnectionServices:
     over_message: Callable[["LiveConnection", Seat, Data], bool]
     allows_latest: Callable[["LiveConnection"], bool]
     allows_request: Callable[["LiveConnection"], bool]
-
-
-class HeardMeanwhile:
-    """Keeps what a client sends while its session moves."""
-
-    def __init__(self) -> None:
-        self.payloads: list[bytes] = []
-
-    def opened(self, transport: Transport) -> None: ...
-
-    def received(self, payload: bytes) -> None:
-        self.payloads.append(payload)
-
-    def received_datagram(self, payload: bytes) -> None: ...
-
-    def kept_busy(self) -> None: ...
-
-    def congested(self) -> None: ...
-
-    def drained(self) -> None: ...
-
-    def lost(self, code: int, reason: str) -> None: ...
 
 
 class LiveConnection(Connection):
@@ -127,6 +113,7 @@ class LiveConnection(Connection):
         "_messages",
         "_now",
         "_on_frame",
+        "_path",
         "_ping_id",
         "_ping_sent_at",
         "_pings",
@@ -182,6 +169,7 @@ class LiveConnection(Connection):
         self._control: list[Frame] = []
         self._latest: dict[tuple[int, str, str], Latest] = {}
         self._datagram_bytes_max = 0
+        self._path: ServerPath | None = None
         self._is_congested = False
         self._holds = 0
         self._ping_id = 0
@@ -258,6 +246,12 @@ class LiveConnection(Connection):
         else:
             self._counters.frames_received += len(frames)
             self.process(payload, frames)
+
+    def received_beside(self, payload: bytes) -> None:
+        """The same over UDP beside the stream: it says nothing of the stream, which may be silent."""
+        heard_at = self.heard_at
+        tell(self.transport, self.received_datagram, payload)
+        self.heard_at = heard_at
 
     def kept_busy(self) -> None:
         """The transport answered a control frame, such as a ping: it costs as much as a small payload."""
@@ -523,6 +517,7 @@ class LiveConnection(Connection):
             frames = self._control
             session = self.session
             datagrams: list[Frame] | None = None
+            datagram_bytes_max = 0
             if session is not None:
                 if session.closing or session.beside:
                     self._take_others(session, frames, with_ack=with_ack)
@@ -533,8 +528,10 @@ class LiveConnection(Connection):
                     if channel.ack_sent < channel.applied:
                         self._acknowledge(frames, channel, at_once=with_ack)
                 if self._latest:
-                    if self._datagram_bytes_max:
-                        datagrams = self._take_datagrams()
+                    path = self._path
+                    datagram_bytes_max = self._datagram_bytes_max if path is None else path.bytes_max
+                    if datagram_bytes_max:
+                        datagrams = self._take_datagrams(datagram_bytes_max)
                     if not self._is_congested:
                         frames += self._latest.values()
                         self._latest.clear()
@@ -559,28 +556,27 @@ class LiveConnection(Connection):
                 if self._is_congested and transport.buffered_bytes > self._limits.write_buffer_bytes_max:
                     self.cut(Reason.SLOW)
             if datagrams:
-                self._send_datagrams(datagrams)
+                self._send_datagrams(datagrams, datagram_bytes_max)
         except Exception as error:  # noqa: BLE001 - our bug: logged, counted, contained in this connection
             self._services.faults.report("writing to a connection", error, connection=self.id, peer=self.peer)
             self.cut(Reason.INTERNAL)
 
-    def _take_datagrams(self) -> list[Frame]:
+    def _take_datagrams(self, bytes_max: int) -> list[Frame]:
         """The unreliable messages that fit into a datagram: these do not wait for a client that reads slowly."""
-        bytes_max = self._datagram_bytes_max
         small = {name: latest for name, latest in self._latest.items() if latest.size_max <= bytes_max}
         for name in small:
             del self._latest[name]
         return list(small.values())
 
-    def _send_datagrams(self, frames: list[Frame]) -> None:
+    def _send_datagrams(self, frames: list[Frame], bytes_max: int) -> None:
         """After the reliable messages of this flush: the first of a seat must not overtake the frame that opens it."""
-        transport = self._transport
-        assert transport is not None
+        transport = self.transport
+        send = transport.send_datagram if self._path is None else self._path.send
         self._counters.frames_sent += len(frames)
-        for payload in self.codec.payloads(frames, self._datagram_bytes_max):
+        for payload in self.codec.payloads(frames, bytes_max):
             self._counters.bytes_sent += len(payload)
             self.bytes_sent += len(payload)
-            if not transport.send_datagram(payload):
+            if not send(payload):
                 transport.send(payload)
             if self.tap is not None:
                 self.tap("out", payload)
@@ -662,6 +658,15 @@ class LiveConnection(Connection):
         if session.seat is not None:
             self._step(ConnectionStep.SEATED)
 
+    def offer_datagrams(self) -> Datagrams | None:
+        """A key for datagrams beside this stream, for the client's welcome; None if there can be none."""
+        transport = self.transport
+        # A relayed client's own link is on another node.
+        if SENDS_DATAGRAMS not in self.features or transport.datagram_bytes_max or transport.kind == "relay":
+            return None
+        self._path = self._services.open_path(self.received_beside)
+        return self._path.offer if self._path is not None else None
+
     def continued(self, session: Session) -> None:
         """The connection comes from another node, in the middle of its session: there is no welcome."""
         self.features = session.features
@@ -681,7 +686,7 @@ class LiveConnection(Connection):
         """Whether it stands still, or carries bytes for another node."""
         return self._forward is not None
 
-    def stand_still(self) -> "HeardMeanwhile":
+    def stand_still(self) -> HeardMeanwhile:
         """Write what waits, then process nothing and write nothing; what waits to be processed, or still arrives, is
         returned later."""
         self.flush(with_ack=True)
@@ -703,7 +708,7 @@ class LiveConnection(Connection):
             self.flush(with_ack=True)
             self._on_frame = {}
 
-    def go_on(self, heard: "HeardMeanwhile") -> None:
+    def go_on(self, heard: HeardMeanwhile) -> None:
         """The session stays here: process what arrived meanwhile."""
         if self._forward is not heard or not self.is_open:
             return
@@ -771,6 +776,9 @@ class LiveConnection(Connection):
     def _step(self, event: ConnectionStep) -> None:
         self.happened(event)
         self._on_frame = self._HANDLERS[self.state]
+        if self._path is not None and event in _ENDS:
+            self._path.close()
+            self._path = None
 
     _SIGNED_IN: ClassVar[FrameHandlers] = {
         Data: _on_data,

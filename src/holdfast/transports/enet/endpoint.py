@@ -7,24 +7,19 @@ from collections.abc import Sequence
 from contextlib import suppress
 from functools import partial
 from random import SystemRandom
-from typing import Any, Protocol, cast
+from typing import Any, cast
 from urllib.parse import urlsplit
 
+from holdfast.transports.datagram_sockets import Address, DatagramSocket, bind
 from holdfast.transports.enet import wire
 from holdfast.transports.enet.link import AcceptedLink, DialedLink
 from holdfast.transports.enet.peer import Peer, PeerState
 from holdfast.transports.enet.proof import SECRET_BYTES, STRANGERS_COMMANDS_MAX, AddressProof, Proven
 from holdfast.transports.links import peer_name, unreachable
-from holdfast.transports.listening import PendingConnections, bind_to
+from holdfast.transports.listening import PendingConnections
 from holdfast.transports.port import Accept, DialError, Listener, Receiver, Subprotocol, Transport, TransportLimits
 
-# Packets of thousands of clients that arrive at once; the system allows less, if it is not told otherwise.
-_SOCKET_BYTES = 4 * 1024 * 1024
-# What the loop keeps for a socket that the system does not take more from: beyond it packets are lost, as on the way.
-_WRITE_BYTES_MAX = 4 * 1024 * 1024
-
-_Address = tuple[Any, ...]
-_Found = tuple[int, int, int, str, _Address]
+_Found = tuple[int, int, int, str, Address]
 """A row of `getaddrinfo`."""
 
 
@@ -32,40 +27,7 @@ class _Refused(DialError):
     """Nobody listens at this address."""
 
 
-class _Udp(Protocol):
-    """What both loops' datagram transports have; the stubs lack the size of the buffer."""
-
-    def sendto(self, data: bytes, addr: _Address | None = None) -> None: ...
-
-    def get_write_buffer_size(self) -> int: ...
-
-    def is_closing(self) -> bool: ...
-
-    def close(self) -> None: ...
-
-
-class _Socket(asyncio.DatagramProtocol):
-    """What both have: writing, and bytes that are no datagrams."""
-
-    _udp: _Udp | None = None
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._udp = cast("_Udp", transport)
-
-    def write(self, address: _Address | None, datagrams: Sequence[bytes]) -> None:
-        """Send; what does not fit is lost."""
-        udp = self._udp
-        assert udp is not None
-        for datagram in datagrams:
-            if not udp.is_closing() and udp.get_write_buffer_size() < _WRITE_BYTES_MAX:
-                udp.sendto(datagram, address)
-
-    def close(self) -> None:
-        if self._udp is not None:
-            self._udp.close()
-
-
-class ServerSocket(_Socket):
+class ServerSocket(DatagramSocket):
     """One listening address: its peers, by address and id."""
 
     def __init__(
@@ -83,7 +45,7 @@ class ServerSocket(_Socket):
         self._proof = AddressProof(secret, limits)
         self._loop = asyncio.get_running_loop()
         # No more than accepted connections, pending ones included: both are limited.
-        self._links: dict[tuple[_Address, int], AcceptedLink] = {}
+        self._links: dict[tuple[Address, int], AcceptedLink] = {}
         self.closed = asyncio.Event()
         """The socket is closed."""
 
@@ -95,7 +57,7 @@ class ServerSocket(_Socket):
     def connection_lost(self, exc: Exception | None) -> None:
         self.closed.set()
 
-    def datagram_received(self, data: bytes, addr: _Address) -> None:
+    def datagram_received(self, data: bytes, addr: Address) -> None:
         try:
             link = self._links.get((addr, wire.receiver_of(data)))
             # Anybody can send what costs much to read: of strangers only the beginning counts.
@@ -107,7 +69,7 @@ class ServerSocket(_Socket):
         else:
             self._stranger(datagram, addr, len(data))
 
-    def _stranger(self, datagram: wire.Datagram, address: _Address, size: int) -> None:
+    def _stranger(self, datagram: wire.Datagram, address: Address, size: int) -> None:
         peer_id = datagram.peer_id
         if datagram.commands and isinstance(first := datagram.commands[0], wire.Connect):
             peer_id = first.outgoing_peer_id
@@ -123,7 +85,7 @@ class ServerSocket(_Socket):
         elif answer is not None:
             self.write(address, [answer])
 
-    def _let_in(self, proven: Proven, address: _Address) -> AcceptedLink | None:
+    def _let_in(self, proven: Proven, address: Address) -> AcceptedLink | None:
         pending = self._pending_connections.came(None, address[0])
         if pending is None:
             return None
@@ -200,44 +162,14 @@ async def listen(
     return listener
 
 
-async def bind(host: str, port: int, *, is_shared: bool = False) -> list[socket.socket]:
-    """A socket for each address of the name. With `is_shared`, more of them can be bound to the same port, and each
-    gets a part of the clients."""
-    loop = asyncio.get_running_loop()
-    found = await loop.getaddrinfo(host or None, port, type=socket.SOCK_DGRAM, flags=socket.AI_PASSIVE)
-    sockets: list[socket.socket] = []
-    try:
-        for family, kind, protocol, _, address in dict.fromkeys(found):
-            sock = socket.socket(family, kind, protocol)
-            sockets.append(sock)
-            sock.setblocking(False)
-            if family == socket.AF_INET6:
-                sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
-            if is_shared:
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
-            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, _SOCKET_BYTES)
-            bind_to(sock, address)
-    except BaseException:
-        for sock in sockets:
-            sock.close()
-        raise
-    return sockets
-
-
-class _ClientSocket(_Socket):
+class _ClientSocket(DatagramSocket):
     """A connected socket: the system drops what comes from elsewhere."""
 
     link: DialedLink
     is_refused = False
     """The system says that nobody listens there."""
-    _is_given_up = False
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        super().connection_made(transport)
-        if self._is_given_up:
-            transport.close()
-
-    def datagram_received(self, data: bytes, addr: _Address) -> None:
+    def datagram_received(self, data: bytes, addr: Address) -> None:
         try:
             datagram = wire.decode(data)
         except wire.Malformed:
@@ -248,11 +180,6 @@ class _ClientSocket(_Socket):
         if isinstance(exc, ConnectionRefusedError):
             self.is_refused = True
             self.link.unreachable()
-
-    def give_up(self) -> None:
-        """The dial was cancelled before there was a connection: uvloop would leave the socket open."""
-        self._is_given_up = True
-        self.close()
 
 
 async def dial(

@@ -5,7 +5,6 @@ packets of channel 1: ENet drops those that a newer one has overtaken. A close i
 16-bit code and a reason, followed by ENet's disconnect with the code, once everything before it was acknowledged.
 """
 
-from collections import deque
 from collections.abc import Callable, Mapping
 from typing import Any, ClassVar, TypeAlias
 
@@ -16,6 +15,7 @@ from holdfast.transports.enet.outbound import Outbound
 from holdfast.transports.enet.pace import THROTTLE_MAX, RoundTrip, SendThrottle
 from holdfast.transports.links import CLOSE_BYTES_MAX, close_code, pack_close, shorten, unpack_close
 from holdfast.transports.port import BROKEN, NO_STATUS, TOO_BIG, VANISHED, TransportLimits
+from holdfast.transports.repeat import Repeat
 
 PAYLOADS, LATEST, CLOSES = range(3)
 CHANNELS = 3
@@ -102,8 +102,7 @@ class Peer:
         self._throttle = SendThrottle()
         self._acks: list[bytes] = []
         self._unreliable: list[bytes] = []
-        # What is sent once more, and when: newer ones do not wait for older ones.
-        self._repeats: deque[tuple[float, bytes]] = deque(maxlen=_DATAGRAMS_MAX)
+        self._repeat = Repeat(limits)
         self._unreliable_sent = 0
         self._unreliable_seen = 0
         self._close_body = b""
@@ -329,21 +328,16 @@ class Peer:
             due = self._outbound.due(now, self._round_trip.resend_s, window_bytes)
             commands += due
             # In one packet with the frame that opens their channel they come after it.
-            commands += self._repeated(now)
-            commands += self._unreliable
-            self._unreliable.clear()
+            if self._unreliable:
+                commands += self._unreliable
+                self._repeat.newest(self._unreliable[-1], now)
+                self._unreliable.clear()
+            elif (repeated := self._repeat.take(now)) is not None:
+                commands.append(repeated)
+            # A path that is full is not filled further.
+            if self._throttle.value < THROTTLE_MAX:
+                self._repeat.forget()
         return self._pack(commands, int(now * 1000)) if commands else []
-
-    def _repeated(self, now: float) -> list[bytes]:
-        """The datagrams that are due once more; those that are sent now will be."""
-        repeats, repeat_s = self._repeats, self._limits.udp_repeat_s
-        due: list[bytes] = []
-        while repeats and repeats[0][0] <= now:
-            due.append(repeats.popleft()[1])
-        # A path that is full is not filled further.
-        if repeat_s and self._throttle.value == THROTTLE_MAX:
-            repeats += ((now + repeat_s, each) for each in self._unreliable)
-        return due
 
     def _pack(self, commands: list[bytes], time_ms: int) -> list[bytes]:
         head = wire.encode_head(self._peer_id, self._session, time_ms)
@@ -382,8 +376,8 @@ class Peer:
         """When to call `advance` and `write` again, if nothing happens before."""
         resend_at, ping_at = self._outbound.resend_at, self._ping_at
         earliest_at = resend_at if ping_at is None or (resend_at is not None and resend_at <= ping_at) else ping_at
-        if self._repeats and self.state is not PeerState.ENDED:
-            repeat_at = self._repeats[0][0]
+        repeat_at = self._repeat.due_at
+        if repeat_at is not None and self.state is not PeerState.ENDED:
             return repeat_at if earliest_at is None else min(earliest_at, repeat_at)
         return earliest_at
 
