@@ -1,7 +1,7 @@
 """The sockets of ENet, on the loopback interface: limits before a link, and addresses that change."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -10,6 +10,7 @@ import pytest
 from holdfast.testing.transport_checks import BINARY, LIMITS, LinkRecorder
 from holdfast.transports import enet
 from holdfast.transports.enet import wire
+from holdfast.transports.enet.endpoint import ServerSocket
 from holdfast.transports.enet.peer import Peer, PeerState
 from holdfast.transports.listening import PendingConnections
 from holdfast.transports.port import GOING_AWAY, VANISHED, DialError, TransportLimits
@@ -190,6 +191,52 @@ async def test_noise_at_an_open_port_changes_nothing(harness: Harness) -> None:
     assert await accepted.payload() == [b"heard"]
     assert len(harness.accepted) == 1
     noise.close()
+
+
+class Wires(ServerSocket):
+    """A server's socket whose packets are handed to the clients as they are written; there is no network."""
+
+    clients: dict[Any, Peer]
+
+    def write(self, address: Any, datagrams: Sequence[bytes]) -> None:
+        for datagram in datagrams:
+            self.clients[address].receive(wire.decode(datagram), 0.0)
+
+
+async def test_one_socket_has_more_peers_than_enet_has_ids_and_tells_them_apart() -> None:
+    count = 4_500
+    receivers: list[LinkRecorder] = []
+
+    def accept() -> LinkRecorder:
+        receivers.append(LinkRecorder())
+        return receivers[-1]
+
+    limits = replace(LIMITS, unopened_max=count, unopened_per_address_max=count)
+    server = Wires(accept, [BINARY], limits, PendingConnections(limits), bytes(32))
+    # Each at another port; all of them call themselves 0, as clients of one connection do.
+    server.clients = {("192.0.2.1", port): Peer.dialing(limits, port, 0.0) for port in range(1, count + 1)}
+
+    async def exchange() -> None:
+        for address, client in server.clients.items():
+            for datagram in client.write(0.0):
+                server.datagram_received(datagram, address)
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+
+    for _ in range(2):
+        await exchange()
+    for (_, port), client in server.clients.items():
+        client.send(BINARY.name.encode())
+        client.send(b"%d" % port)
+    await exchange()
+
+    assert {client.state for client in server.clients.values()} == {PeerState.CONNECTED}
+    assert len(receivers) == count
+    assert {receiver.link.peer.rpartition(":")[2].encode(): receiver.payloads for receiver in receivers} == {
+        b"%d" % port: [b"%d" % port] for _, port in server.clients
+    }
+    for receiver in receivers:
+        receiver.link.abort()
 
 
 async def test_pings_and_repetitions_keep_a_link_busy(harness: Harness) -> None:
