@@ -111,6 +111,8 @@ class MoveRooms(Struct, frozen=True, array_like=True):
     """Those that were connected."""
     revisions: dict[str, int] = {}
     """Of the rooms' records."""
+    effects: list[str] | None = None
+    """The keys of the effects that are not carried out; None if the other node does not say."""
 
 
 class RoomsMoved(Struct, frozen=True, array_like=True):

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from holdfast import Server, WebSocket, connect
+from holdfast import Limits, Server, WebSocket, connect
 from holdfast.client.room import ClientRoom
 from holdfast.client.session import ClientSession
 from holdfast.schemas.frames import Auth
 from holdfast.server.cluster.parts import ClusterParts
+from holdfast.stores.nats import NatsStore
 from holdfast.testing.server import Named, generous
 from tests.deadlines import DEADLINE_S
 from tests.nats_cluster import NatsCluster
@@ -128,6 +129,10 @@ async def test_a_node_that_stops_empties_itself_and_its_successor_takes_part_aga
 @pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 async def test_a_lost_leader_costs_a_pause_and_loses_nothing(three: NatsCluster) -> None:
     url = three.url("leader")
+    # The first stream takes its time on a busy machine.
+    store = NatsStore(url, limits=Limits(nats_answer_s=DEADLINE_S))
+    await store.open()
+    await store.close()
     async with node("a", url) as a, node("b", url) as b:
         ann, bob = await client("ann", a, b), await client("bob", b, a)
         anns = await ann.join_or_create("table")

@@ -374,7 +374,8 @@ class Migration:
             if session in moving.standing
         ]
         revisions = {runner.room.id: writer.revision for runner, writer in moving.writers}
-        move = MoveRooms(f"{self._node.life}.{next(self._numbers)}", list(moving.rooms), sessions, revisions)
+        effects = [key for key, _, _ in moving.effects]
+        move = MoveRooms(f"{self._node.life}.{next(self._numbers)}", list(moving.rooms), sessions, revisions, effects)
         return await self._handovers.offered(moving.life, _TAKE, move, RoomsMoved)
 
     # The outcome
@@ -461,7 +462,7 @@ class Migration:
             raise Throttled("this node is about to stop; try again")
         # The same question may come again while this is being done.
         try:
-            await self._takeover.take_moved(move.rooms, move.revisions)
+            await self._takeover.take_moved(move)
         except StoreError as error:
             raise Throttled(f"the store cannot be read here: {error}") from None
         missing = [room_id for room_id in move.rooms if self._rooms.get(room_id) is None]
