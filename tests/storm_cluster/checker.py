@@ -33,7 +33,10 @@ def check(folder: Path) -> Checked:
     findings = check_histories(folder)
     storm = list(read(folder / "storm.jsonl"))
     trails = {int(file.stem.removeprefix("audit-")): list(read(file)) for file in folder.glob("audit-*.jsonl")}
-    found = changes(trails, storm)
+    final = folder / "final.jsonl"
+    played = {line[1] for line in read(final) if line[0] == "room"} if final.exists() else set()
+    rooms = {line[2] for lines in trails.values() for line in lines}
+    found = changes(trails, storm, rooms - played)
     for change in found:
         if change.unowned_s > (LEADERLESS_S if change.is_without_leader or change.is_disturbed else UNOWNED_S):
             findings.fail("unowned", f"{change.room} for {change.unowned_s:.1f} s after a {change.cause}")

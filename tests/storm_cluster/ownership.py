@@ -5,7 +5,7 @@ first record of another life. A room that comes to a node says so in a record at
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -30,8 +30,8 @@ class Change(NamedTuple):
     """NATS had no leader at that time, or only just again."""
 
 
-def changes(trails: Mapping[int, Iterable[Line]], storm: Sequence[Line]) -> list[Change]:
-    """All changes of owners, in the order of their time."""
+def changes(trails: Mapping[int, Iterable[Line]], storm: Sequence[Line], idle: Collection[str] = ()) -> list[Change]:
+    """All changes of owners, in the order of their time; when one of the `idle` rooms has moved, nobody can see."""
     rooms: dict[str, list[tuple[int, float, int]]] = {}
     for life, lines in trails.items():
         for line in lines:
@@ -52,7 +52,11 @@ def changes(trails: Mapping[int, Iterable[Line]], storm: Sequence[Line]) -> list
             own = [line for line in meanwhile if line[2] in {former, names.get(former)}]
             kill = next((line for line in own if line[0] == "kill"), None)
             cause = "kill" if kill is not None else own[0][0] if own else "move"
-            began_at = max(last_at, kill[1]) if kill is not None else last_at
+            # Its last record may be old: nobody plays there.
+            done_at = kill[1] if kill is not None else own[0][1] if own else 0.0
+            began_at = max(last_at, done_at)
+            if cause == "move" and room in idle:
+                continue
             is_without = any(began < first_at and began_at < ended for began, ended in downs)
             found.append(Change(room, cause, began_at, first_at - began_at, len(meanwhile) > len(own), is_without))
     return sorted(found, key=lambda change: change.began_at)

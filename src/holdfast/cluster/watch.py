@@ -73,7 +73,8 @@ class MemberWatch:
 
     async def _watch(self) -> None:
         while True:
-            await asyncio.sleep(self._limits.beat_s)
+            # Not only at each beat: a node that is dead should not be alive for a beat longer than it must.
+            await asyncio.sleep(self._limits.probe_s)
             self._tell(self.membership.advance(self._loop.time()))
             for life in self.membership.suspects():
                 if life not in self._asking:

@@ -31,3 +31,5 @@ async def test_the_store_is_read_once_for_all_rooms_however_many_players_ask_for
         assert [each.number for each in heard] == [2] * ROOMS
         assert all(nodes.where(room.id) == ["b"] for room in rooms)
         assert store.calls - calls < ROOMS, "the store is asked for each room"
+        dialed = [len(nodes.a.dialer(session).links) for session in sessions]
+        assert dialed == [2] * ROOMS, "they come again and again while the node is not known to be dead"

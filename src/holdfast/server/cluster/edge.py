@@ -7,6 +7,7 @@ drop like any other, and the client resumes.
 import asyncio
 from collections.abc import Callable
 
+from holdfast.cluster.membership import MemberChange
 from holdfast.cluster.port import BusError
 from holdfast.cluster.relay import splice
 from holdfast.core.reasons import Reason
@@ -37,11 +38,12 @@ class Edge:
         limits: TransportLimits,
         faults: Faults,
         *,
+        patience_s: float,
         is_waiting: Callable[[LiveConnection], bool],
         relayed: Callable[[LiveConnection], None],
     ) -> None:
-        """`is_waiting` says whether a hello is not answered yet; `relayed` is called with each client whose session is
-        elsewhere, before its connection is forwarded.
+        """A client waits `patience_s` for a node that is silent. `is_waiting` says whether a hello is not answered yet;
+        `relayed` is called with each client whose session is elsewhere, before its connection is forwarded.
         """
         self._node = node
         self._takeover = takeover
@@ -50,7 +52,11 @@ class Edge:
         self._faults = faults
         self._is_waiting = is_waiting
         self._relayed = relayed
+        self._patience_s = patience_s
         self._loop = asyncio.get_running_loop()
+        self._changed: asyncio.Future[None] = self._loop.create_future()
+        """Done when a node is something else than before."""
+        node.watch.on_change.append(self._members_changed)
         self._looking: set[asyncio.Task[None]] = set()
         self.relayed_count = 0
 
@@ -70,7 +76,7 @@ class Edge:
         is_relayed = connection.transport_kind == RELAY
         try:
             await self._departures.decided(session_id)
-            life = await self._takeover.session(session_id, must_take=is_relayed)
+            life = await self._life_of(session_id, must_take=is_relayed)
         except (Unsure, StoreError):
             connection.close(Reason.BUSY, "a node of the cluster does not answer", retry_after_s=_RETRY_S)
             return
@@ -87,6 +93,24 @@ class Edge:
             connection.close(Reason.MOVED, "this session has moved; resume", retry_after_s=0.0)
         else:
             await self._relay(connection, hello, life)
+
+    async def _life_of(self, session_id: str, *, must_take: bool) -> str | None:
+        """Where the session is. While a node does not answer that may have it, wait until it does, or is dead: all its
+        clients are here by then, and would come again and again.
+        """
+        deadline = self._loop.time() + self._patience_s
+        while True:
+            changed = self._changed
+            try:
+                return await self._takeover.session(session_id, must_take=must_take)
+            except Unsure:
+                if (left_s := deadline - self._loop.time()) <= 0:
+                    raise
+                await asyncio.wait([changed], timeout=min(left_s, _RETRY_S))
+
+    def _members_changed(self, _: MemberChange) -> None:
+        self._changed.set_result(None)
+        self._changed = self._loop.create_future()
 
     async def _relay(self, connection: LiveConnection, hello: Hello, life: str) -> None:
         heard = connection.stand_still()

@@ -151,6 +151,7 @@ class ClusterParts:
             self.departures,
             self._limits,
             context.faults,
+            patience_s=limits.silent_s,
             is_waiting=is_waiting,
             relayed=relayed,
         )
