@@ -1,4 +1,4 @@
-"""What does ENet cost? Server CPU per echoed message: over WebSocket, over TCP, over ENet, and as ENet datagrams.
+"""What does UDP cost? Server CPU per echoed message: over WebSocket, TCP and ENet, and as datagrams.
 
 Each server runs in a process of its own and reports its own CPU time; the clients, in this process, each send their
 next message when the last came back. The rounds are interleaved: what counts is the ratio within a round. With pyenet
@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.table import Table
 
 import holdfast
-from holdfast import Enet, Message, PlayerData, Room, Server, Tcp, WebSocket, on
+from holdfast import Enet, Message, PlayerData, Room, Server, Tcp, Udp, WebSocket, on
 from holdfast.testing import UNLIMITED
 from holdfast.transports import enet
 from holdfast.transports.port import Subprotocol, Transport, TransportLimits
@@ -70,10 +70,26 @@ def holdfast_server(pipe: Connection) -> None:
         listen = [WebSocket(port=0), Tcp(port=0), Enet(port=0)]
         async with Server([Echo], listen=listen, limits=UNLIMITED) as server:
             pipe.send(server.urls)
-            while await asyncio.to_thread(pipe.recv):
-                pipe.send(time.process_time())
+            await answer(pipe)
 
     uvloop.run(serve())
+
+
+def udp_server(pipe: Connection) -> None:
+    """Holdfast, with UDP beside its streams."""
+
+    async def serve() -> None:
+        async with Server([Echo], listen=[WebSocket(port=0), Udp(port=0)], limits=UNLIMITED) as server:
+            pipe.send({"udp": server.url})
+            await answer(pipe)
+
+    uvloop.run(serve())
+
+
+async def answer(pipe: Connection) -> None:
+    """Say the CPU time whenever it is asked for."""
+    while await asyncio.to_thread(pipe.recv):
+        pipe.send(time.process_time())
 
 
 class _Bare:
@@ -100,8 +116,7 @@ def bare_server(pipe: Connection) -> None:
         limits = TransportLimits.of(UNLIMITED)
         listener = await enet.listen(_Bare, host="127.0.0.1", port=0, subprotocols=[BARE], limits=limits)
         pipe.send({"enet": f"enet://127.0.0.1:{listener.addresses[0][1]}"})
-        while await asyncio.to_thread(pipe.recv):
-            pipe.send(time.process_time())
+        await answer(pipe)
 
     uvloop.run(serve())
 
@@ -124,10 +139,12 @@ def pyenet_server(pipe: Connection) -> None:
 # Load
 
 
-async def play(url: str, *, messages: int, is_latest: bool) -> None:
+async def play(url: str, *, messages: int, is_latest: bool, is_beside: bool) -> None:
     """One client of Holdfast."""
     async with holdfast.connect(url, messages=[Say, Aim], limits=UNLIMITED) as session:
         room = await session.join_or_create("echo")
+        while is_beside and session.latest_transport != "udp":  # noqa: ASYNC110 - nothing announces it
+            await asyncio.sleep(0.05)
         for _ in range(messages):
             while True:
                 if is_latest:
@@ -170,7 +187,7 @@ class _Player:
     congested = drained = kept_busy
 
     @classmethod
-    async def play(cls, url: str, *, messages: int, is_latest: bool) -> None:
+    async def play(cls, url: str, *, messages: int, is_latest: bool, is_beside: bool) -> None:
         """Until everything came back."""
         player = cls(messages, is_latest=is_latest)
         await enet.dial(player, url, subprotocols=[BARE], limits=TransportLimits.of(UNLIMITED))
@@ -179,17 +196,24 @@ class _Player:
         player.transport.abort()
 
 
-async def load(url: str, clients: int, messages: int, *, is_latest: bool, is_bare: bool) -> None:
+async def load(case: str, url: str, clients: int, messages: int) -> None:
     """All of them."""
-    one = _Player.play if is_bare else play
-    await asyncio.gather(*(one(url, messages=messages // clients, is_latest=is_latest) for _ in range(clients)))
+    _, transport, is_latest = CASES[case]
+    one = _Player.play if "alone" in case else play
+    players = [
+        one(url, messages=messages // clients, is_latest=is_latest, is_beside=transport == "udp")
+        for _ in range(clients)
+    ]
+    await asyncio.gather(*players)
 
 
 CASES: dict[str, tuple[Callable[[Connection], None], str, bool]] = {
     "Holdfast, WebSocket": (holdfast_server, "websocket", False),
     "Holdfast, TCP": (holdfast_server, "tcp", False),
     "Holdfast, ENet": (holdfast_server, "enet", False),
-    "Holdfast, ENet datagrams": (holdfast_server, "enet", True),
+    "Holdfast, ENet, `send_latest`": (holdfast_server, "enet", True),
+    "Holdfast, WebSocket, `send_latest`": (holdfast_server, "websocket", True),
+    "Holdfast, UDP beside it, `send_latest`": (udp_server, "udp", True),
     "our ENet alone": (bare_server, "enet", False),
     "our ENet alone, datagrams": (bare_server, "enet", True),
     "pyenet alone": (pyenet_server, "enet", False),
@@ -198,14 +222,14 @@ CASES: dict[str, tuple[Callable[[Connection], None], str, bool]] = {
 
 def measure(case: str, clients: int, messages: int) -> float:
     """Microseconds of the server's CPU per echo."""
-    serve, transport, is_latest = CASES[case]
+    serve, transport, _ = CASES[case]
     ours, theirs = multiprocessing.Pipe()
     process = multiprocessing.get_context("spawn").Process(target=serve, args=(theirs,), daemon=True)
     process.start()
     url = ours.recv()[transport]
     ours.send(True)
     before = ours.recv()
-    uvloop.run(load(url, clients, messages, is_latest=is_latest, is_bare="alone" in case))
+    uvloop.run(load(case, url, clients, messages))
     ours.send(True)
     after = ours.recv()
     ours.send(False)

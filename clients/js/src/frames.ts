@@ -69,6 +69,8 @@ export type Welcome = [
   credential: string,
   lineage: string,
   playerName: string,
+  /** Never given to this client: it does not name the feature, because browsers have no UDP. */
+  datagrams: object | null,
 ];
 export type Reply = [name: "reply", id: number, result: unknown, problem: RequestProblem | null];
 export type Data = [name: "data", channel: number, seq: number, ack: number, type: string, body: unknown];
@@ -199,6 +201,16 @@ const TERMS = object({
   grace_s: float,
 });
 
+const DATAGRAMS = object({
+  id: string,
+  secret: string,
+  port: integer,
+  bytes_max: integer,
+  ping_s: float,
+  silence_s: float,
+  host: or(string, ""),
+});
+
 /** What a server may say. */
 const FROM_SERVER = new Map<unknown, Field[]>(
   Object.entries({
@@ -213,6 +225,7 @@ const FROM_SERVER = new Map<unknown, Field[]>(
       or(string, ""),
       or(string, ""),
       or(string, ""),
+      orNull(DATAGRAMS),
     ],
     reply: [number, or(any, null), orNull(object({ code: string, message: string }))],
     data: [number, ordinal, number, name, any],

@@ -40,6 +40,7 @@ function read(codec: Codec, payload: Uint8Array): unknown {
 function filledIn(frame: unknown[]): unknown[] {
   if (frame[0] !== "welcome") return frame;
   const [name, session, player, token, outcome, terms, channels, ...rest] = frame as [...unknown[]];
+  const datagrams = rest.pop();
   return [
     name,
     session,
@@ -49,6 +50,7 @@ function filledIn(frame: unknown[]): unknown[] {
     terms,
     (channels as object[]).map((info) => ({ accepted: 0, purpose: "seat", ...info })),
     ...rest,
+    datagrams === null ? null : { host: "", ...(datagrams as object) },
   ];
 }
 
