@@ -13,7 +13,8 @@ import pytest
 
 import holdfast
 from holdfast import ClientRoom, ClientSession, Message, Player, PlayerData, Room, on
-from holdfast.testing import FaultyStore, MemoryServer, run
+from holdfast.testing import Disk, FaultyStore, MemoryServer, Network, run
+from holdfast.testing.bus import BusNetwork
 
 SOURCE = Path(holdfast.__file__).parent
 PAGE = Path(__file__).parents[2] / "docs" / "architecture.md"
@@ -160,12 +161,66 @@ async def a_recovery() -> list[Call]:
     return calls
 
 
+@asynccontextmanager
+async def two_nodes() -> AsyncIterator[tuple[MemoryServer, MemoryServer, ClientSession, ClientRoom]]:
+    """Two nodes, and a player on a table of the first who also knows the second."""
+    network, buses, disk = Network(), BusNetwork(), Disk()
+    first, second = (
+        MemoryServer([Lounge, Vault], name=name, network=network, cluster=buses, store=FaultyStore(disk))
+        for name in ("first", "second")
+    )
+    async with first, second:
+        ada = await first.connect("ada", url=[first.address, second.address], messages=[Answer])
+        room = await ada.join_or_create("vault")
+        await room.send(Ask(1))
+        assert await room.receive() == Answer(1)
+        yield first, second, ada, room
+        await ada.close()
+
+
+async def a_relay() -> list[Call]:
+    async with two_nodes() as (_, second, _, room):
+        bob = await second.connect("bob", messages=[Answer])
+        await bob.join(room.id)
+        with traced() as calls:
+            second.link(bob).cut()
+            await bob.search("vault")
+        await bob.close()
+    return calls
+
+
+async def a_takeover() -> list[Call]:
+    async with two_nodes() as (first, _, _, room):
+        with traced() as calls:
+            first.crash()
+            await room.send(Ask(2))
+            assert await room.receive() == Answer(2)
+        await first.start()
+    return calls
+
+
+async def a_move() -> list[Call]:
+    async with two_nodes() as (first, _, _, room):
+        assert first.parts.cluster is not None
+        with traced() as calls:
+            await first.parts.cluster.migration.move(room.id, "second")
+            await room.send(Ask(2))
+            assert await room.receive() == Answer(2)
+    return calls
+
+
 WALKS: dict[str, Callable[[], Awaitable[list[Call]]]] = {
     "A message in a memory room": lambda: a_message("lounge"),
     "A message in a durable room": lambda: a_message("vault"),
     "A resume": a_resume,
     "join_or_create": a_join_or_create,
     "A recovery": a_recovery,
+}
+
+BETWEEN_NODES: dict[str, Callable[[], Awaitable[list[Call]]]] = {
+    "A resume by way of another node": a_relay,
+    "A takeover": a_takeover,
+    "A move to another node": a_move,
 }
 
 
@@ -188,6 +243,14 @@ def test_a_walk_never_goes_back_to_a_file_that_it_has_left_but_where_the_page_sa
 
     assert back - page.back == set(), "these functions of earlier files are called by later ones"
     assert page.back - back == set(), "the page names these functions, but the walk does not go back to them"
+
+
+@pytest.mark.parametrize("walk", BETWEEN_NODES)
+def test_a_walk_between_nodes_takes_the_hops_of_the_page_in_their_order(walk: str) -> None:
+    # Both nodes do other things meanwhile: which files they use and where they go back says nothing.
+    page = documented(walk)
+
+    assert len(walked(walk, page.hops)) == len(page.hops)
 
 
 def test_going_back_is_noticed() -> None:
@@ -217,7 +280,7 @@ def goes_back(hops: list[Hop], way: list[list[Call]]) -> set[str]:
 def walked(walk: str, hops: list[Hop]) -> list[list[Call]]:
     """The calls of a walk up to its last hop, in one list for each hop: the hop, and what follows before the next."""
     calls: list[Call] = []
-    run(_into(calls, WALKS[walk]()))
+    run(_into(calls, {**WALKS, **BETWEEN_NODES}[walk]()))
     order = [call.hop for call in calls]
     starts: list[int] = []
     for hop in hops:

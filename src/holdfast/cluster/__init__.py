@@ -1,7 +1,4 @@
-"""A cluster: which nodes live, which of them is next to own a room, and links between them for clients (`relay`).
-
-Servers do not use it yet.
-"""
+"""A cluster: which nodes live, which of them is next to own a room, and links between them for clients (`relay`)."""
 
 from holdfast.cluster.heart import Heart
 from holdfast.cluster.membership import ClusterMember, MemberChange, MemberList, MemberState
