@@ -17,7 +17,7 @@ import msgspec
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
-from benchmarks import durable, echo, growth, held, joins, neighbours, report, search, shared_state, storm, tick
+from benchmarks import durable, echo, growth, held, joins, neighbours, pauses, report, search, shared_state, storm, tick
 from benchmarks.report import BUSY
 from benchmarks.results import RESULTS, Figures, Run, this_run, write
 from benchmarks.rounds import Rounds, Tell, table_of
@@ -25,7 +25,7 @@ from benchmarks.systems import ROOT, SYSTEMS, install
 
 MODULES: dict[str, ModuleType] = {
     module.__name__.rpartition(".")[2]: module
-    for module in (echo, tick, joins, held, growth, shared_state, storm, durable, search, neighbours)
+    for module in (echo, tick, joins, held, growth, shared_state, storm, durable, pauses, search, neighbours)
 }
 CLUSTER = ("cluster_takeover", "cluster_moves", "cluster_relay", "cluster_nodes")
 """With three NATS servers and three nodes; their name for all of them is "cluster"."""
@@ -46,6 +46,7 @@ TINY: dict[str, dict[str, Any]] = {
     "shared_state": {"rooms": 1, "players": 4, "seconds": 0.3},
     "storm": {"clients": 20},
     "durable": {"clients": 4, "seats": 4, "low": 100, "high": 200, "seconds": 0.2, "flat_out_seconds": 0.2},
+    "pauses": {"clients": 8, "seats": 4, "churn": 4, "seconds": 0.5},
     "search": {"rooms": 200, "searches": 2},
     "neighbours": {"clients": 4, "misfits": 2, "cycles": 1, "seconds": 0.3},
 }

@@ -14,7 +14,7 @@ import msgspec
 import uvloop
 
 from benchmarks.clients import Client
-from benchmarks.game import Game, Memory
+from benchmarks.game import Delays, Game, Memory
 from benchmarks.systems import ROOT, System, environment
 
 # So many sign in at a time.
@@ -96,10 +96,17 @@ class ServerProcess:
 
     def memory(self) -> Memory:
         """What its allocator has handed out, when its garbage is collected."""
+        return msgspec.json.decode(self._asked("memory"), type=Memory)
+
+    def delays(self) -> Delays:
+        """How long its event loop was busy at a time, since it was asked last; only a server in Python knows."""
+        return msgspec.json.decode(self._asked("delays"), type=Delays)
+
+    def _asked(self, question: str) -> str:
         assert self._process.stdin is not None
-        self._process.stdin.write("memory\n")
+        self._process.stdin.write(f"{question}\n")
         self._process.stdin.flush()
-        return msgspec.json.decode(self._line(), type=Memory)
+        return self._line()
 
     def rss_kib(self) -> float:
         """What the operating system has given to it, when its garbage is collected."""

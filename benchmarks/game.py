@@ -37,3 +37,14 @@ class Memory(msgspec.Struct, frozen=True):
     """Handed out by the allocator; 0 if the server does not know."""
     lines: list[str] = []
     """Where that has grown most since it was asked first."""
+
+
+class Delays(msgspec.Struct, frozen=True):
+    """What a server answers of the time since it was asked last."""
+
+    longest_ms: float
+    """The longest time for which its event loop did not call a timer that was due."""
+    p999_ms: float
+    """999 of 1,000 times were shorter."""
+    gc_longest_ms: float
+    """The longest pause of the garbage collector."""

@@ -56,6 +56,10 @@ BENCHMARKS = {
     "durable_ack_p50_ms": Benchmark("durable answer at 500 a second, half within", "ms"),
     "durable_cpu_ratio": Benchmark("CPU of durable rooms beside rooms in memory, at 500 a second", "×"),
     "naive_cpu_ratio": Benchmark("CPU of one fsync per message beside rooms in memory, at 500 a second", "×"),
+    "loop_longest_ms": Benchmark("the longest turn of the loop: 5,000 sessions in rooms of 50 at 20 Hz", "ms"),
+    "loop_p999_ms": Benchmark("the same, 999 of 1,000 turns", "ms"),
+    "gc_longest_ms": Benchmark("the longest pause of the garbage collector meanwhile", "ms"),
+    "ticking_cpu_share": Benchmark("what these rooms use of a core", "cores"),
     "search_p99_ms": Benchmark("search among 100,000 rooms, 99 of 100 within", "ms"),
     "neighbours_p99_ratio": Benchmark("answers beside 20 clients that flood, relative to 20 that behave, p99", "×"),
 }

@@ -1,7 +1,7 @@
 """The benchmarks' game in Python, on Holdfast or bare picows: `python -m benchmarks.serving holdfast '{"hz": 20}'`.
 
-A server prints its port. For each line on its standard input it collects garbage and tells what is left; it ends with
-its standard input.
+A server prints its port. It answers each line on its standard input: "memory" (it collects garbage, and says what is
+left), "delays" (how long its event loop was busy at a time). It ends with its standard input.
 """
 
 import asyncio
@@ -10,6 +10,7 @@ import os
 import signal
 import sqlite3
 import sys
+import time
 import tracemalloc
 from collections.abc import Callable
 from dataclasses import replace
@@ -22,11 +23,14 @@ import uvloop
 from msgspec import Raw
 
 import holdfast
-from benchmarks.game import TEXT, Game, Memory
+from benchmarks.game import TEXT, Delays, Game, Memory
 from holdfast import F32, Message, Player, PlayerData, Room, on
 from holdfast.core.codec import MSGPACK
 from holdfast.schemas.frames import Data
 from holdfast.testing import UNLIMITED
+
+# How often a server that measures its delays asks to be called.
+_TIMER_S = 0.001
 
 
 class Say(Message):
@@ -212,13 +216,49 @@ class Memories:
         return Memory(live_kib, [f"{e.size_diff} bytes, {e.count_diff} blocks: {e.traceback}" for e in grown])
 
 
+class LoopDelays:
+    """How long the event loop was busy at a time; it begins to measure when somebody asks first."""
+
+    def __init__(self) -> None:
+        self._late_s: list[float] = []
+        self._gc_s = 0.0
+        self._gc_began_at = 0.0
+        self._due_at = 0.0
+
+    def now(self) -> Delays:
+        """Since the last time."""
+        if not self._due_at:
+            gc.callbacks.append(self._collects)
+            self._again()
+        late_s, self._late_s = sorted(self._late_s), []
+        gc_s, self._gc_s = self._gc_s, 0.0
+        if not late_s:
+            return Delays(0.0, 0.0, gc_s * 1e3)
+        return Delays(late_s[-1] * 1e3, late_s[len(late_s) * 999 // 1000] * 1e3, gc_s * 1e3)
+
+    def _again(self) -> None:
+        self._due_at = time.perf_counter() + _TIMER_S
+        asyncio.get_running_loop().call_later(_TIMER_S, self._called)
+
+    def _called(self) -> None:
+        self._late_s.append(max(0.0, time.perf_counter() - self._due_at))
+        self._again()
+
+    def _collects(self, phase: str, _: dict[str, Any]) -> None:
+        if phase == "start":
+            self._gc_began_at = time.perf_counter()
+        else:
+            self._gc_s = max(self._gc_s, time.perf_counter() - self._gc_began_at)
+
+
 def obey(port: int, game: Game) -> None:
     """Tell the port; then answer each line on the standard input, and end with that."""
-    memories = Memories(game.traced_lines)
+    memories, delays = Memories(game.traced_lines), LoopDelays()
 
     def said() -> None:
-        if os.read(0, 4096):
-            sys.stdout.write(f"{msgspec.json.encode(memories.now()).decode()}\n")
+        if line := os.read(0, 4096):
+            answer = delays.now() if line == b"delays\n" else memories.now()
+            sys.stdout.write(f"{msgspec.json.encode(answer).decode()}\n")
             sys.stdout.flush()
         else:
             asyncio.get_running_loop().remove_reader(0)

@@ -68,7 +68,7 @@ SERVER_ORDER = (
         "health",
         "placement",
     ),
-    *("connection", "admission", "agents", "cluster", "operate", "compose", "operations", "server", "run"),
+    *("connection", "admission", "agents", "cluster", "operate", "compose", "operations", "server", "garbage", "run"),
 )
 # Time, chance, input and output reach core as arguments.
 IMPURE_MODULES = frozenset(

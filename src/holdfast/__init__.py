@@ -59,8 +59,9 @@ from holdfast.schemas.player import ReservationInfo, WaitInfo
 from holdfast.schemas.requests import PlacedPlayer
 from holdfast.schemas.room import RoomInfo, RoomsChanged
 from holdfast.server.agents import Agent
+from holdfast.server.garbage import tune_gc
 from holdfast.server.rooms.outbox import Effect
-from holdfast.server.run import run, tune_gc
+from holdfast.server.run import run
 from holdfast.server.server import Server, Storage
 from holdfast.state import Parts
 from holdfast.state.markers import F32, Areas, Hidden, Private

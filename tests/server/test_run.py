@@ -46,14 +46,14 @@ def test_a_server_of_its_own_leaves_the_garbage_collector_alone() -> None:
     assert asyncio.run(play()) == before
 
 
-def test_one_call_tunes_the_garbage_collector_and_what_it_returns_puts_it_back() -> None:
+async def test_one_call_tunes_the_garbage_collector_and_what_it_returns_puts_it_back() -> None:
     before = gc.get_threshold()
 
     put_back = holdfast.tune_gc()
     tuned = (gc.get_threshold(), gc.get_freeze_count() > 1000)
     put_back()
 
-    assert tuned == ((10_000, 10, 10), True)
+    assert tuned == ((1_000, 5, 2), True)
     assert (gc.get_threshold(), gc.get_freeze_count()) == (before, 0)
 
 

@@ -31,9 +31,35 @@ def test_ticks_come_at_their_rate_and_are_told_how_long_it_was_since_the_last_on
 
     skipped = run(a_second_passes())
 
-    told = [dt_s for _, dt_s in kind.story.of("tick")]
-    assert told == pytest.approx([0.01] * 100)
+    # The first one comes within a period.
+    first, *told = [dt_s for _, dt_s in kind.story.of("tick")]
+    assert 0 < first <= 0.01
+    assert told == pytest.approx([0.01] * len(told))
+    assert len(told) in {99, 100}
     assert skipped == 0
+
+
+def test_rooms_that_were_created_together_tick_at_different_moments() -> None:
+    async def a_period_passes() -> list[float]:
+        began = asyncio.get_running_loop().time()
+        moments: list[float] = []
+
+        class Spread(Chat):
+            tick_hz = 10
+
+            def on_tick(self, dt_s: float) -> Any:
+                moments.append(asyncio.get_running_loop().time() - began)
+
+        async with MemoryServer([chat(Spread)]) as server:
+            for _ in range(20):
+                await server.create_room("chat")
+            await asyncio.sleep(0.1)
+        return moments
+
+    moments = run(a_period_passes())
+
+    assert len(moments) == 20
+    assert len({int(moment / 0.01) for moment in moments}) > 5
 
 
 async def test_a_room_without_a_rate_has_no_ticks(world: World) -> None:

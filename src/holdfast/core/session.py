@@ -5,6 +5,7 @@ A session is a player's presence on the server. It outlives its connections; eac
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
+from copy import copy
 from enum import Flag, auto
 from itertools import combinations
 from typing import Any, ClassVar, Generic, Literal, NewType, Protocol, TypeVar
@@ -697,6 +698,15 @@ class Seat:
 
     def happened(self, event: SeatStep) -> None:
         self.state = SEAT_TABLE.after(self.state, event)
+
+    def part(self) -> None:
+        """The seat is freed, and the room has said all about it: a player whom the game keeps has a copy of it.
+
+        Seat and player know each other; such a cycle would stay until garbage is collected.
+        """
+        former = copy(self)
+        del former.member
+        self.member._holdfast_seat = former  # noqa: SLF001 - as in `seat_of`
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} of {self.player_id} {self.state.value}>"

@@ -44,6 +44,7 @@ _TURN_S = (0.000_02, 0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005
 _STORE_S = (0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 10.0)
 _BATCHES = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000)
 _NETWORK_S = (0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.15, 0.25, 0.5, 1.0, 2.5)
+_PAUSE_S = (0.000_1, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 1.0)
 _LAG_S = (0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0)
 _SESSION_S = (1, 10, 30, 60, 300, 600, 1_800, 3_600, 7_200, 14_400, 28_800, 86_400)
 _AWAY_S = (0.1, 0.5, 1.0, 2.0, 5.0, 10.0, 20.0, 30.0, 60.0, 120.0, 300.0, 600.0)
@@ -193,6 +194,9 @@ class Metrics:
             f"Event loop lag, sampled every {LOOP_LAG_SAMPLE_S:g} s. Every client waits this long.",
             _LAG_S,
         )
+        self.gc_pause = histogram(
+            "gc_pause_seconds", "Duration of collections of Python's garbage. Every client waits this long.", _PAUSE_S
+        )
         self.round_trip = histogram(
             "round_trip_seconds",
             "Round-trip times between the node and its clients, measured with every ping.",
@@ -216,7 +220,7 @@ class Metrics:
             _STORE_S,
         )
         self.histograms = (
-            *(self.loop_lag, self.round_trip, self.welcome, self.away, self.session),
+            *(self.loop_lag, self.gc_pause, self.round_trip, self.welcome, self.away, self.session),
             *(self.turn, self.commit, self.commit_batches, self.gate_wait),
         )
         # What alerts watch is there at zero from the start: a counter that first appears as 1 has not grown.

@@ -19,6 +19,7 @@ from holdfast.core.tokens import new_id, printable
 from holdfast.identity.port import Authenticator, Identity
 from holdfast.observability.bus import EventBus, EventLog
 from holdfast.observability.exposition import Exposition, NodeView
+from holdfast.observability.gc_pauses import GcPauses
 from holdfast.observability.log_lines import EventLogger, LineLimit, log_left_out
 from holdfast.observability.message_log import MessageLog
 from holdfast.observability.metrics import COUNTED_EVENTS, LoopLag, Metrics
@@ -145,6 +146,7 @@ class ServerParts:
         self.bus.observe(self.metrics.record, *COUNTED_EVENTS)
         self.bus.observe(EventLogger(self.lines, limits.log_events_per_s).record)
         self.loop_lag = LoopLag(clock.loop, clock.now, self.metrics.loop_lag.observe)
+        self.gc_pauses = GcPauses(self.metrics.gc_pause.observe)
         self.alarms = Alarms(clock.loop, self.bus.publish)
         self.context = Context(
             clock=clock,

@@ -1,35 +1,12 @@
 """Run a server until a signal stops it."""
 
 import asyncio
-import gc
 import signal
 import sys
 from collections.abc import Callable
 
+from holdfast.server.garbage import tune_gc
 from holdfast.server.server import Server
-
-# Python's default is (700, 10, 10). A thousand players who return at once create many objects and hardly any garbage,
-# and were scanned a hundred times. Garbage is still collected before memory has grown by a quarter.
-_COLLECT_AFTER = (10_000, 10, 10)
-
-
-def tune_gc() -> Callable[[], None]:
-    """Make this process collect garbage less often, and exclude all present objects from collection.
-
-    A full collection scans every object while all players wait, and most of them are code: a tenth of a second on a
-    small machine. It affects the whole process, so a program that embeds a `Server` decides for itself: call this once,
-    after `await server.start()`; the returned function restores the previous settings.
-    """
-    before = gc.get_threshold()
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*_COLLECT_AFTER)
-
-    def restore() -> None:
-        gc.set_threshold(*before)
-        gc.unfreeze()
-
-    return restore
 
 
 def run(server: Server, *, ready: Callable[[Server], None] | None = None) -> None:
@@ -69,7 +46,7 @@ async def _serve(server: Server, ready: Callable[[Server], None] | None) -> None
         # Also without certificates: an unhandled SIGHUP would end the process.
         loop.add_signal_handler(signal.SIGHUP, server.reload_certificates)
     async with server:
-        restore_gc = tune_gc()
+        restore_gc = tune_gc(lambda: len(server.sessions))
         try:
             if ready is not None:
                 ready(server)

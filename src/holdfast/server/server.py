@@ -309,6 +309,7 @@ class Server:
             raise
         parts.heartbeat.start()
         parts.loop_lag.start()
+        parts.gc_pauses.start()
         parts.health.start()
 
     def _raised(self, error: Exception, where: str) -> None:
@@ -359,6 +360,7 @@ class Server:
         try:
             parts.heartbeat.stop()
             parts.loop_lag.stop()
+            parts.gc_pauses.stop()
             parts.health.stop()
             await self.listeners.close()
             self.addresses.clear()

@@ -77,6 +77,10 @@ def failed(transport: Transport) -> None:
     transport.close(INTERNAL, "")
 
 
+def ignored(_: bytes) -> None:
+    """Takes a payload of a link that has ended."""
+
+
 if sys.platform.startswith("linux"):
     import fcntl
     import termios

@@ -20,6 +20,7 @@ from holdfast.transports.links import (
     CLOSE_BYTES_MAX,
     abort,
     failed,
+    ignored,
     pack_close,
     peer_name,
     tell,
@@ -239,6 +240,8 @@ class AcceptedTransport(TcpTransport):
     def connection_lost(self, exc: Exception | None) -> None:
         self._arrived()
         super().connection_lost(exc)
+        # Its receiver knows this link: a cycle would keep both until garbage is collected.
+        self._receiver, self._deliver = None, ignored
 
     def _arrived(self) -> None:
         if self.pending is not None:

@@ -17,7 +17,17 @@ from picows.picows import WSCloseHandshake
 
 from holdfast.core.connection import Traffic
 from holdfast.transports.deflate import WINDOW_BITS, Inflater, NotDeflated, deflated, wire_bytes_max
-from holdfast.transports.links import abort, failed, pack_close, peer_name, shorten, tell, traffic, unpack_close
+from holdfast.transports.links import (
+    abort,
+    failed,
+    ignored,
+    pack_close,
+    peer_name,
+    shorten,
+    tell,
+    traffic,
+    unpack_close,
+)
 from holdfast.transports.port import (
     BROKEN,
     NO_STATUS,
@@ -312,8 +322,10 @@ class WebSocketTransport(WSListener):
         if self._deadline is not None:
             self._deadline.cancel()
         self._end = self._end or self._end_by_picows(transport)
-        if self._receiver is not None:
-            tell(self, self._receiver.lost, *self._end)
+        # Nothing more is heard. The receiver knows this link: a cycle would keep both until garbage is collected.
+        receiver, self._receiver, self._deliver = self._receiver, None, ignored
+        if receiver is not None:
+            tell(self, receiver.lost, *self._end)
 
     def _end_by_picows(self, transport: WSTransport) -> tuple[int, str]:
         # It closes by itself only after a malformed frame.

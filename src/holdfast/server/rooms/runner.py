@@ -734,8 +734,8 @@ class RoomRunner:
         self._saves.save(seat.player)
         self._orphan(seat)
         seat.outlet.finish(SeatLeft(reason, sentence(message)))
-        if not seat.agent:
-            # An agent does not keep the room, and its end does not extend the time that an empty room has.
+        seat.part()
+        if not seat.agent:  # an agent does not keep the room, and does not extend the time that an empty one has
             self.check_empty()
 
     def _orphan(self, seat: Seat) -> None:

@@ -249,6 +249,7 @@ class Spectators:
         if error is not None:
             self._failed(error, "on_unspectate", place.player_id)
         place.outlet.finish(SeatLeft(reason, sentence(message)))
+        place.part()
 
     def let_go(self) -> None:
         """Another server has the room: sessions that stay here watch it no more, and nothing that waits may leave."""

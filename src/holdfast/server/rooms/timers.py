@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any
+from zlib import crc32
 
 from holdfast.core.errors import Refused, Throttled
 from holdfast.core.room import Room
@@ -78,10 +79,14 @@ class RoomTimers:
     # Tick
 
     def start_ticking(self) -> None:
-        """Call `on_tick` at the room's rate from now on."""
+        """Call `on_tick` at the room's rate from now on.
+
+        Each room ticks at a moment of its own within the period, or all rooms of a server that has just recovered would
+        tick together, and everybody would wait for the last one.
+        """
         if self._room.tick_hz > 0:
             self._ticked_at = self._now()
-            first = self._ticked_at + 1.0 / self._room.tick_hz
+            first = self._ticked_at + (1.0 - _share(self._room.id)) / self._room.tick_hz
             self._tick_handle = self._loop.call_at(first, self._tick, first)
 
     def _tick(self, due: float) -> None:
@@ -353,3 +358,8 @@ class EmptyTimer:
             self._end(reason, is_asked=True)
         else:
             self.check(was_joined=self._was_joined)
+
+
+def _share(room_id: str) -> float:
+    """A number from 0 to 1, not included, that is always the same for a room."""
+    return crc32(room_id.encode()) / 2**32
