@@ -10,8 +10,6 @@ from enum import Flag, auto
 from itertools import combinations
 from typing import Any, ClassVar, Generic, Literal, NewType, Protocol, TypeVar
 
-from msgspec import Struct
-
 from holdfast.core.channel import Channel
 from holdfast.core.codec import Codec
 from holdfast.core.connection import Connection
@@ -25,6 +23,7 @@ from holdfast.core.reasons import Reason
 from holdfast.core.tables import Table, TableEnum
 from holdfast.core.tokens import Lineage, ResumeTokens
 from holdfast.core.transaction import when_it_succeeds
+from holdfast.core.usage import NO_USAGE, Usage
 from holdfast.schemas.frames import (
     FOLLOWS_STATE,
     HEARS_SESSION,
@@ -124,27 +123,6 @@ class SessionFlags(Flag):
 
 # These belong to the connection: the next one sets its own.
 _OF_A_CONNECTION = SessionFlags.ENCRYPTION | SessionFlags.COMPRESSION
-
-
-class Usage(Struct, frozen=True, gc=False):
-    """Numbered messages and bytes of payloads, from the client and to it."""
-
-    messages_in: int = 0
-    messages_out: int = 0
-    bytes_in: int = 0
-    bytes_out: int = 0
-
-    def __add__(self, other: "Usage") -> "Usage":
-        return Usage(
-            self.messages_in + other.messages_in,
-            self.messages_out + other.messages_out,
-            self.bytes_in + other.bytes_in,
-            self.bytes_out + other.bytes_out,
-        )
-
-
-# Shared by all sessions that have lost no connection and no channel.
-_NO_USAGE = Usage()
 
 
 def changed_limits(own: RoleLimits | None, changes: Mapping[str, float | None]) -> RoleLimits | None:
@@ -254,7 +232,7 @@ class Session:
         """From the server to the session itself, one way; None until the first message. One of `beside` while its
         client hears it."""
         self.channels_opened = 0
-        self._past = _NO_USAGE
+        self._past = NO_USAGE
         self.limits = limits
         """The limits of its client: the server's, with what its roles and `limit` have changed."""
         self.own_limits: RoleLimits | None = None
@@ -518,7 +496,7 @@ class Session:
         return next((channel for channel in self.channels() if channel.number == number), None)
 
     @property
-    def usage(self) -> "Usage":
+    def usage(self) -> Usage:
         """What was exchanged with the client on this server."""
         usage = self._past
         for channel in self.channels():
