@@ -154,7 +154,7 @@ async def test_everybody_is_told_something(operator: Operator) -> None:
         ]
 
         assert told == ["Sent to 2 sessions.", "Sent to 1 session.", "There is no session to send it to."]
-        assert await operator.json("broadcast", "again") == {"sessions": 2}
+        assert await operator.json("broadcast", "again") == {"sessions": 2, "missing": []}
         text = holdfast.Announcement("The server restarts in 5 minutes.")
         again = holdfast.Announcement("again")
         assert [await ada.receive() for _ in range(3)] == [text, holdfast.Untyped("wave", {"n": 3}), again]
@@ -208,6 +208,8 @@ async def test_players_and_sessions_are_listed_kicked_and_ended(operator: Operat
             "revoked": [],
             "name": "Ada",
             "is_agent": False,
+            "nodes": [],
+            "missing": [],
         }
         shown = await operator.json("sessions", "show", ada.id)
         assert (shown["connection_state"], shown["codec"]) == ("in_game", "holdfast.v1.msgpack")

@@ -18,7 +18,20 @@ from holdfast.identity.accounts import checked_name
 from holdfast.identity.port import checked_player, checked_roles
 from holdfast.schemas.account import AccountInfo, TicketInfo
 from holdfast.schemas.ban import BanInfo, BanPage
-from holdfast.schemas.node import EventInfo, KindInfo, MessageKind, NodeInfo, OverviewInfo, PacketTarget, SettingsInfo
+from holdfast.schemas.cluster import PlayersWanted, SessionsWanted
+from holdfast.schemas.node import (
+    EventInfo,
+    KindInfo,
+    MemberInfo,
+    MessageKind,
+    NodeBroadcastInfo,
+    NodeInfo,
+    NodeList,
+    OverviewInfo,
+    PacketTarget,
+    RoomPlace,
+    SettingsInfo,
+)
 from holdfast.schemas.placement import PlacementInfo, QueueInfo
 from holdfast.schemas.player import (
     PLAYER_CHARS_MAX,
@@ -30,17 +43,17 @@ from holdfast.schemas.player import (
     SpectatorInfo,
     SpectatorPage,
 )
+from holdfast.schemas.projection import project
 from holdfast.schemas.recording import RecordingInfo, TurnInfo, TurnPage, TurnState
 from holdfast.schemas.requests import Ban, Create, Release, Reserve, Search, StartPlacement, Update
 from holdfast.schemas.role import RoleInfo, RolePage
-from holdfast.schemas.room import RoomInfo, RoomPage, RoomState
+from holdfast.schemas.room import RoomInfo, RoomOnNode, RoomsFound, RoomState
 from holdfast.schemas.session import SessionInfo, SessionPage, TimelineEntry, TimelineInfo
 from holdfast.server.operations import Operations
 
 CALLS: Mapping[str, Mapping[str, str]] = {
     "rooms": {
         "create": "create_room",
-        "search": "search_rooms",
         "get": "get_room",
         "update": "update_room",
         "end": "end_room",
@@ -61,19 +74,23 @@ CALLS: Mapping[str, Mapping[str, str]] = {
         "file": "recording_file",
         "fork": "fork_room",
     },
+    "everywhere": {
+        "rooms": "search_rooms",
+        "placed": "placed",
+        "sessions": "list_sessions",
+        "players": "list_players",
+        "player": "get_player",
+        "broadcast": "broadcast_to_sessions",
+    },
+    "timelines": {"of": "session_timeline", "latest_of": "player_timeline"},
+    "nodes": {"list": "list_nodes", "drain": "drain_node", "move": "move_room"},
     "sessions": {
-        "list": "list_sessions",
         "get": "get_session",
         "end": "end_session",
         "drop": "drop_session",
         "limit": "limit_session",
-        "timeline": "session_timeline",
-        "latest_timeline": "player_timeline",
-        "broadcast": "broadcast_to_sessions",
     },
     "players": {
-        "list": "list_players",
-        "get": "get_player",
         "roles": "list_roles",
         "grant": "grant_role",
         "revoke": "revoke_role",
@@ -124,6 +141,10 @@ class FakeBackend:
         self.accounts: dict[str, AccountInfo] = {}
         self.packet_targets: dict[str, PacketTarget] = {}
         self.info = NodeInfo("node-1", "eu-west", is_ready=True, is_healthy=True, rooms=0, rooms_max=100, sessions=0)
+        self.members = [
+            MemberInfo("node-1", "Kb3x", "alive", is_self=True),
+            MemberInfo("node-2", "Zq9a", "alive", heard_s=0.1),
+        ]
         self.kept: list[EventInfo] = []
         self.told: list[tuple[Any, ...]] = []
         """The reasons that operators gave, and the wishes that came."""
@@ -175,7 +196,7 @@ class FakeBackend:
         self.publish("room_created", room=room.id)
         return room
 
-    async def search_rooms(self, request: Search) -> RoomPage:
+    async def search_rooms(self, request: Search) -> RoomsFound:
         self.told.append(("search", request))
         if request.where not in {"", "open_seats > 0"}:
             raise Invalid(f"where, column 1: {request.where[:20]!r} is not understood")
@@ -187,7 +208,16 @@ class FakeBackend:
         if request.order_by == ["id desc"]:
             found.reverse()
         page, cursor = _page(found, request.limit, request.cursor)
-        return RoomPage(page, cursor)
+        return RoomsFound(list(map(self.placed, page)), cursor)
+
+    def placed(self, room: RoomInfo) -> RoomOnNode:
+        return project(room, RoomOnNode)
+
+    async def move_room(self, room_id: str, to: str) -> RoomPlace:
+        self.get_room(room_id)
+        self.find_node(to)
+        self.told.append(("move", room_id, to))
+        return RoomPlace(room_id, to)
 
     def get_room(self, room_id: str) -> RoomInfo:
         if room_id not in self.rooms:
@@ -321,15 +351,15 @@ class FakeBackend:
 
     # Sessions and players
 
-    def list_sessions(self, *, player: str, limit: int, cursor: str, search: str = "", status: str = "") -> SessionPage:
+    async def list_sessions(self, wanted: SessionsWanted) -> SessionPage:
         found = [
             session
             for session in self.sessions.values()
-            if player in {"", session.player}
-            and status in {"", session.status}
-            and search in session.id + session.player
+            if wanted.player in {"", session.player}
+            and wanted.status in {"", session.status}
+            and wanted.search in session.id + session.player
         ]
-        page, cursor = _page(found, limit, cursor)
+        page, cursor = _page(found, wanted.limit, wanted.cursor)
         return SessionPage(page, cursor)
 
     def get_session(self, session_id: str) -> SessionInfo:
@@ -346,15 +376,15 @@ class FakeBackend:
         self.get_session(session_id)
         self.told.append(("drop_session", session_id, reason))
 
-    def broadcast_to_sessions(
+    async def broadcast_to_sessions(
         self, *, text: str, message_type: str, body: Mapping[str, Any], role: str, kind: str, by: str
-    ) -> int:
+    ) -> NodeBroadcastInfo:
         if bool(text) is bool(message_type):
             raise Invalid("give either a text, or the type of a message and its body")
         if kind and kind not in KINDS:
             raise NotFound(f"unknown kind of room {kind[:80]!r}")
         self.told.append(("broadcast_to_sessions", text, message_type, dict(body), role, kind, by))
-        return len(self.sessions)
+        return NodeBroadcastInfo(len(self.sessions))
 
     def limit_session(self, session_id: str, /, **limits: float | None) -> SessionInfo:
         session = self.get_session(session_id)
@@ -366,23 +396,23 @@ class FakeBackend:
         self.sessions[session_id] = replace(session, limits=changed.values() if changed is not None else {})
         return self.sessions[session_id]
 
-    def session_timeline(self, session_id: str) -> TimelineInfo:
+    async def session_timeline(self, session_id: str) -> TimelineInfo:
         session = self.get_session(session_id)
         entry = TimelineEntry(1_700_000_000.5, "session.opened", "signed in", {"session": session_id})
         return TimelineInfo(session_id, session.player, session.status, "Nothing has gone wrong.", [entry])
 
-    def player_timeline(self, player_id: str) -> TimelineInfo:
-        sessions = self.get_player(player_id).sessions
+    async def player_timeline(self, player_id: str) -> TimelineInfo:
+        sessions = (await self.get_player(player_id)).sessions
         if not sessions:
             raise NotFound(f"player {player_id[:80]!r} has no session on this node")
-        return self.session_timeline(sessions[-1])
+        return await self.session_timeline(sessions[-1])
 
-    def list_players(self, *, limit: int, cursor: str, search: str = "") -> PlayerPage:
-        players = sorted({session.player for session in self.sessions.values() if search in session.player})
-        page, cursor = _page([self.get_player(player) for player in players], limit, cursor)
+    async def list_players(self, wanted: PlayersWanted) -> PlayerPage:
+        players = sorted({session.player for session in self.sessions.values() if wanted.search in session.player})
+        page, cursor = _page([await self.get_player(player) for player in players], wanted.limit, wanted.cursor)
         return PlayerPage(page, cursor)
 
-    def get_player(self, player_id: str) -> PlayerInfo:
+    async def get_player(self, player_id: str) -> PlayerInfo:
         own = [session for session in self.sessions.values() if session.player == player_id]
         roles = self.roles.get(player_id)
         if not own and roles is None:
@@ -403,20 +433,20 @@ class FakeBackend:
 
     async def grant_role(self, player_id: str, role: str, *, by: str) -> PlayerInfo:
         self.told.append(("grant", player_id, role, by))
-        return self._change_role(player_id, role, is_granted=True)
+        return await self._change_role(player_id, role, is_granted=True)
 
     async def revoke_role(self, player_id: str, role: str, *, by: str) -> PlayerInfo:
         self.told.append(("revoke", player_id, role, by))
-        return self._change_role(player_id, role, is_granted=False)
+        return await self._change_role(player_id, role, is_granted=False)
 
-    def _change_role(self, player_id: str, role: str, *, is_granted: bool) -> PlayerInfo:
+    async def _change_role(self, player_id: str, role: str, *, is_granted: bool) -> PlayerInfo:
         checked_roles([role])
         if len(player_id) > PLAYER_CHARS_MAX or role in {".", ".."}:
             raise Invalid("an id or a role is too long")
         if player_id not in self.roles and len(self.roles) >= BANS_MAX:
             raise Throttled(f"the roles of {BANS_MAX} players are changed, which is the limit")
         self.roles[player_id] = RoleInfo(player_id, [role] if is_granted else [], [] if is_granted else [role])
-        return self.get_player(player_id)
+        return await self.get_player(player_id)
 
     async def reset_roles(self, player_id: str, *, by: str) -> PlayerInfo:
         self.told.append(("reset_roles", player_id, by))
@@ -514,6 +544,20 @@ class FakeBackend:
     def node(self) -> NodeInfo:
         return self.info
 
+    def list_nodes(self) -> NodeList:
+        return NodeList(self.members, "nats://127.0.0.1:4222/arena")
+
+    async def drain_node(self, name: str, *, is_on: bool = True) -> MemberInfo:
+        node = replace(self.find_node(name), is_draining=is_on)
+        self.members = [node if each.name == name else each for each in self.members]
+        return node
+
+    def find_node(self, name: str) -> MemberInfo:
+        for node in self.members:
+            if name in {node.name, node.life}:
+                return node
+        raise NotFound(f"there is no node {name[:80]!r} in the cluster")
+
     async def overview(self) -> OverviewInfo:
         return OverviewInfo(1_700_000_000.5, self.info, len(self.sessions), {"connected": 1}, {}, {}, {}, {}, [])
 
@@ -573,7 +617,7 @@ class FakeBackend:
             part: SimpleNamespace(**{name: partial(self._call, call) for name, call in calls.items()})
             for part, calls in CALLS.items()
         }
-        return cast("Operations", SimpleNamespace(**parts))
+        return cast("Operations", SimpleNamespace(**parts, elsewhere=None))
 
     def _call(self, name: str, *args: Any, **kwargs: Any) -> Any:
         return getattr(self, name)(*args, **kwargs)

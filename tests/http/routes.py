@@ -22,6 +22,7 @@ class Route(NamedTuple):
             "session_id": "s",
             "placement_id": "m",
             "target": "s",
+            "node": "node-2",
         }
         ids |= {"role": "gm", "subject": "player:p", "account_name": "ada", "name": "dashboard.js"}
         return self.path.format(**ids)
@@ -41,6 +42,10 @@ ROUTES = [
     Route("GET", "/v1/rooms/{room_id}/recording/state", Scope.ADMIN),
     Route("GET", "/v1/rooms/{room_id}/recording/file", Scope.ADMIN),
     Route("POST", "/v1/rooms/{room_id}/forks", Scope.ADMIN, {"turn": 1}),
+    Route("POST", "/v1/rooms/{room_id}/move", Scope.ADMIN, {"to": "node-2"}),
+    Route("GET", "/v1/nodes", Scope.READ),
+    Route("POST", "/v1/nodes/{node}/drain", Scope.ADMIN),
+    Route("DELETE", "/v1/nodes/{node}/drain", Scope.ADMIN),
     Route("GET", "/v1/kinds", Scope.READ),
     Route("GET", "/v1/rooms/{room_id}/seats", Scope.READ),
     Route("POST", "/v1/rooms/{room_id}/reservations", Scope.ROOMS, {"players": ["p"]}),

@@ -52,7 +52,8 @@ def test_it_is_not_open_to_everybody_by_mistake() -> None:
 
 async def test_the_fake_server_of_these_tests_can_be_called_like_a_real_one() -> None:
     async with MemoryServer([Lounge]) as server:
-        parts = {name: type(part) for name, part in vars(server.operate).items()}
+        # Only a node of a cluster has anything elsewhere.
+        parts = {name: type(part) for name, part in vars(server.operate).items() if part is not None}
 
     assert parts.keys() == CALLS.keys()
     for part, calls in CALLS.items():

@@ -45,7 +45,7 @@ async def test_players_are_listed_by_page_and_shown_with_what_is_theirs(world: W
     page = (await client.get("/v1/players", params={"limit": 1})).json()
     ann = (await client.get("/v1/players/ann")).json()
 
-    assert page == {"players": [ann], "cursor": "1"}
+    assert page == {"players": [ann], "cursor": "1", "missing": []}
     assert ann == {
         "id": "ann",
         "sessions": ["s1"],
@@ -54,6 +54,8 @@ async def test_players_are_listed_by_page_and_shown_with_what_is_theirs(world: W
         **NO_ROLES,
         "name": "",
         "is_agent": False,
+        "nodes": [],
+        "missing": [],
     }
     problem_in(await client.get("/v1/players/zoe"), 404, "not_found")
 

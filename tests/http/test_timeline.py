@@ -17,11 +17,21 @@ async def test_a_session_is_explained_by_its_id_and_by_its_player(world: World) 
         "player": "ann",
         "status": "connected",
         "explanation": "Nothing has gone wrong.",
-        "entries": [{"at": 1_700_000_000.5, "type": "session.opened", "text": "signed in", "body": {"session": "s/1"}}],
+        "entries": [
+            {
+                "at": 1_700_000_000.5,
+                "type": "session.opened",
+                "text": "signed in",
+                "body": {"session": "s/1"},
+                "node": "",
+            }
+        ],
         "advice": "",
         "reason": "",
         "forgotten": 0,
         "name": "",
+        "node": "",
+        "missing": [],
     }
 
 

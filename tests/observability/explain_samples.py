@@ -77,7 +77,7 @@ def released(reason: str) -> Released:
 
 
 def restored(room: str = "r") -> Restored:
-    return Restored(**WHO, grace_s=30.0, room=room, at=NOON)
+    return Restored(session=WHO["session"], player=WHO["player"], grace_s=30.0, room=room, at=NOON)
 
 
 def superseded() -> Superseded:

@@ -9,11 +9,13 @@ from holdfast.observability.explain import describe, explain
 from holdfast.observability.reason_words import WORDS
 from holdfast.schemas.events import (
     Event,
+    Released,
     Renamed,
     Restored,
     RoleGranted,
     RoleRevoked,
     RoomCreated,
+    SessionArrived,
     SessionEvent,
     SpectatorJoined,
     SpectatorLeft,
@@ -254,9 +256,24 @@ ENTRIES: list[tuple[Event, str]] = [
         "watches room r no more: they have a seat in the room now (seated)",
     ),
     (
-        Restored(**WHO, grace_s=30.0, spectating="r", at=NOON),
+        Restored(session=WHO["session"], player=WHO["player"], grace_s=30.0, spectating="r", at=NOON),
         "came back from the store as a spectator of room r; kept for 30 s",
     ),
+    (
+        Restored(
+            session=WHO["session"], player=WHO["player"], grace_s=30.0, room="r", node="b", has_died=True, at=NOON
+        ),
+        "its node b died; taken over with a seat in room r; kept for 30 s",
+    ),
+    (
+        Restored(session=WHO["session"], player=WHO["player"], grace_s=30.0, node="b", at=NOON),
+        "taken over from the node b; kept for 30 s",
+    ),
+    (
+        SessionArrived(**WHO, node="b", room="r", at=NOON),
+        "came from the node b with its connection, with a seat in room r",
+    ),
+    (Released(**WHO, reason=R.MOVED, node="b", at=NOON), "moved to the node b"),
     (left("bored", "yawn"), "lost the seat in room r: bored: “yawn”"),
     (restored(), "came back from the store with a seat in room r; kept for 30 s"),
     (restored(""), "came back from the store; kept for 30 s"),

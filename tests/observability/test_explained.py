@@ -14,8 +14,8 @@ from tests.observability.scene import Say, Scene, Visitor, hall, scene
 from tests.server.durability.bench import in_virtual_time, until
 
 
-def explained(play: Scene, visitor: Visitor) -> TimelineInfo:
-    return play.operator().sessions.timeline(visitor.session_id)
+async def explained(play: Scene, visitor: Visitor) -> TimelineInfo:
+    return await play.operator().timelines.of(visitor.session_id)
 
 
 def texts(timeline: TimelineInfo) -> list[str]:
@@ -28,9 +28,9 @@ async def test_a_link_that_broke_and_a_player_who_came_back() -> None:
         ada = await play.seated()
         ada.client.cut()
         await asyncio.sleep(3.0)
-        away = explained(play, ada)
+        away = await explained(play, ada)
         await play.back(ada)
-        back = explained(play, ada)
+        back = await explained(play, ada)
 
         assert (away.status, away.reason) == ("disconnected", Reason.DROPPED)
         assert away.explanation.startswith("The connection was lost without a close at 00:00:")
@@ -54,7 +54,7 @@ async def test_a_player_who_went_silent_and_never_came_back() -> None:
         ada = await play.seated()
         await until(lambda: play.of(Ended))
 
-        told = explained(play, ada)
+        told = await explained(play, ada)
         assert (told.status, told.reason) == ("ended", Reason.GRACE_ENDED)
         assert told.explanation.startswith("The player's connection went silent: nothing was heard for ")
         assert "pings unanswered), so it was cut at 00:00:" in told.explanation
@@ -71,7 +71,7 @@ async def test_a_player_who_was_kicked() -> None:
         await play.server.machine.do(play.operator().sessions.end(bob.session_id, "cheating"))
         await play.settled()
 
-        out, gone = explained(play, ada), explained(play, bob)
+        out, gone = await explained(play, ada), await explained(play, bob)
         assert (out.status, out.reason) == ("connected", Reason.KICKED)
         assert out.explanation.endswith("the game or an operator removed them (kicked): “be nice”.")
         assert (gone.status, gone.reason) == ("ended", Reason.KICKED)
@@ -87,7 +87,7 @@ async def test_a_player_who_flooded() -> None:
             ada.client.send(seq, Say("again"))
         await until(lambda: play.of(Dropped))
 
-        told = explained(play, ada)
+        told = await explained(play, ada)
         assert (told.status, told.reason) == ("disconnected", Reason.FLOODING)
         assert told.explanation.startswith("The client sent far more than is allowed, so its connection was closed at")
         assert "They reached the limit messages_per_s" in told.explanation
@@ -99,10 +99,10 @@ async def test_a_player_who_came_again_from_elsewhere() -> None:
     async with scene() as play:
         first, second = await play.seated(), await play.seated()
 
-        told = explained(play, first)
+        told = await explained(play, first)
         assert (told.status, told.reason) == ("ended", Reason.SUPERSEDED)
         assert told.explanation.startswith("The same player signed in again, and the newer session took over at")
-        assert play.operator().sessions.latest_timeline("ada").session == second.session_id
+        assert (await play.operator().timelines.latest_of("ada")).session == second.session_id
 
 
 @in_virtual_time
@@ -111,7 +111,7 @@ async def test_a_connection_that_a_newer_one_took_over_from() -> None:
         ada = await play.enter()
         await play.back(ada)
 
-        told = explained(play, ada)
+        told = await explained(play, ada)
         assert (told.status, told.reason, told.advice) == ("connected", "", "")
         assert "A newer connection took over at" in told.explanation
 
@@ -124,7 +124,7 @@ async def test_a_token_that_two_parties_had() -> None:
         await second.client.request("mine")
         await play.turned_away(Hello(None, Resume(ada.session_id, ada.welcome.token)))
 
-        told = explained(play, ada)
+        told = await explained(play, ada)
         assert (told.status, told.reason) == ("ended", Reason.TOKEN_REUSED)
         assert told.explanation.startswith("A resume token was used twice, so two parties had it, and the session was")
         assert any(text.startswith("a used token was presented from memory:") for text in texts(told))
@@ -138,7 +138,7 @@ async def test_a_server_that_stopped() -> None:
         operator = play.server.operate
         await play.server.stop()
 
-        told = operator.sessions.timeline(ada.session_id)
+        told = await operator.timelines.of(ada.session_id)
         assert (told.status, told.reason) == ("ended", Reason.STOPPING)
         assert told.explanation.startswith("The session is not saved, so it ended with the server at")
 
@@ -150,9 +150,9 @@ async def test_a_session_that_came_back_from_the_store(recovery: Pace) -> None:
         ada = await play.seated()
         operator = play.server.operate
         await play.server.stop()
-        before = operator.sessions.timeline(ada.session_id)
+        before = await operator.timelines.of(ada.session_id)
         await play.server.start()
-        after = explained(play, ada)
+        after = await explained(play, ada)
 
         assert (before.status, before.reason) == ("released", Reason.STOPPING)
         assert before.explanation.startswith("The session was left in the store for the next server when this one")
@@ -167,7 +167,7 @@ async def test_an_agent() -> None:
         agent = play.server.open_agent("npc")
         agent.end()
 
-        told = play.operator().sessions.timeline(agent.session.id)
+        told = await play.operator().timelines.of(agent.session.id)
         assert texts(told) == ["an agent was opened", "the session ended (bye)"]
 
 
@@ -177,14 +177,14 @@ async def test_what_was_long_ago_is_forgotten_and_that_is_said() -> None:
         ada = await play.enter()
         play.call(play.session(ada).end, "")
         await asyncio.sleep(59.0)
-        just_in_time = play.operator().sessions.latest_timeline("ada")
+        just_in_time = await play.operator().timelines.latest_of("ada")
         await asyncio.sleep(2.0)
 
         assert just_in_time.session == ada.session_id
         with pytest.raises(NotFound, match="ended more than 60 s ago"):
-            explained(play, ada)
+            await explained(play, ada)
         with pytest.raises(NotFound, match="none ended recently"):
-            play.operator().sessions.latest_timeline("ada")
+            await play.operator().timelines.latest_of("ada")
 
 
 @in_virtual_time
@@ -197,7 +197,7 @@ async def test_of_a_session_with_a_long_life_the_last_part_is_told() -> None:
             await asyncio.sleep(1.0)
             visitor = await play.back(visitor)
 
-        told = explained(play, ada)
+        told = await explained(play, ada)
         assert len(told.entries) <= 8
         assert told.forgotten + len(told.entries) == 2 + 2 * 20
         assert "They were back after 1 s" in told.explanation

@@ -154,7 +154,7 @@ async def test_what_operators_see_says_enet_and_datagrams_are_in_the_packet_log(
         await hear(room, "surely")
 
     metrics = (await server.parts.exposition.text()).decode()
-    timeline = server.operate.sessions.timeline(session.id)
+    timeline = await server.operate.timelines.of(session.id)
     assert server.operate.sessions.get(session.id).transport == "enet"
     assert 'holdfast_connections_opened_total{transport="enet"} 1.0' in metrics
     assert any(getattr(each, "transport", "") == "enet" or "enet" in str(each) for each in timeline.entries)

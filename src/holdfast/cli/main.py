@@ -12,6 +12,7 @@ _COMMANDS = {
     "bench": "holdfast.cli.bench.command",
     "demo": "holdfast.cli.demo.command",
     "key": "holdfast.cli.options",
+    "nodes": "holdfast.cli.nodes",
     "rooms": "holdfast.cli.rooms",
     "sessions": "holdfast.cli.operate",
     "players": "holdfast.cli.operate",

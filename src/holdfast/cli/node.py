@@ -41,6 +41,8 @@ class Node:
             raise self._not_holdfast() from None
         if not isinstance(content, dict):
             raise self._not_holdfast()
+        if missing := content.get("missing"):
+            click.echo(f"Not shown: what is on {', '.join(missing)}, which did not answer.", err=True)
         return content
 
     def fetch(self, *path: str) -> bytes:

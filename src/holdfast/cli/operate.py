@@ -72,7 +72,7 @@ def _access(room: Item) -> str:
 
 
 ROOMS: list[Column] = [
-    *("id", "kind", "name", "phase"),
+    *("id", "node", "kind", "name", "phase"),
     ("seats", lambda item: f"{item['players']} of {item['max_players']}"),
     ("open", lambda item: item.get("open_seats", 0)),
     ("watching", lambda item: item.get("spectators") or ""),
@@ -101,9 +101,9 @@ _PLACEMENTS: list[Column] = [
     ("room", lambda item: item["room"]["id"] if item.get("room") else ""),
     *("started_at", "reason"),
 ]
-_PLAYERS: list[Column] = ["id", "name", "account", "roles", "sessions", "rooms"]
+_PLAYERS: list[Column] = ["id", "nodes", "name", "account", "roles", "sessions", "rooms"]
 _SESSIONS: list[Column] = [
-    *("id", "player", "name", "status", "room", "transport", "latency_ms", "age_s", "drops", "resumes"),
+    *("id", "node", "player", "name", "status", "room", "transport", "latency_ms", "age_s", "drops", "resumes"),
 ]
 _ROLES: list[Column] = ["player", "granted", "revoked"]
 _TARGETS: list[Column] = ["target", "kind", ("ends in", lambda item: span(item["ends_in_s"]))]
@@ -167,6 +167,17 @@ _add(
     "Show who watches a room on a running node.",
     limit_option,
 )
+
+
+@rooms.command("move")
+@click.argument("room_id")
+@click.option("--to", required=True, metavar="NODE", help="The name of the node, as `holdfast nodes` lists it.")
+@asks_node("Room {room} is on node {node} now.")
+def move_room(*, node: Node, room_id: str, to: str) -> Any:
+    """Move a durable room to another node of the cluster, in the middle of its game: nobody drops."""
+    return node.ask("POST", "rooms", room_id, "move", body={"to": to})
+
+
 _add(
     *(rooms, "end", "DELETE rooms/{room_id}", show_one),
     "End a room on a running node: all players leave, then it is deleted.",

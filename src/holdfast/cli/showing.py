@@ -30,6 +30,8 @@ _ENDLESS = 10_000
 
 LONG = frozenset({"properties", "name", "reason", "destinations", "sessions", "rooms", "roles"})
 """Columns that are shortened where there is not enough space."""
+OF_CLUSTERS = frozenset({"node", "nodes"})
+"""Columns that are left out where there is nothing in them: a server that is alone."""
 
 Item = Mapping[str, Any]
 Column = str | tuple[str, Callable[[Item], object]]
@@ -56,8 +58,9 @@ def table_of(columns: Sequence[Column], *, empty: str) -> Callable[[Sequence[Ite
             click.echo(empty)
             return
         console = _console(PIPE_COLUMNS)
-        headings = [_UNIT.sub("", column) if isinstance(column, str) else column[0] for column in columns]
-        rows = [[printable(_cell(item, column)) for column in columns] for item in items]
+        shown = [each for each in columns if each not in OF_CLUSTERS or any(item.get(str(each)) for item in items)]
+        headings = [_UNIT.sub("", column) if isinstance(column, str) else column[0] for column in shown]
+        rows = [[printable(_cell(item, column)) for column in shown] for item in items]
         _fit(rows, headings, console.width)
         table = Table(box=box.SIMPLE, show_edge=False, pad_edge=False)
         for number, heading in enumerate(headings):
@@ -169,6 +172,8 @@ def show_timeline(timeline: Item) -> None:
     console.print(Text(printable(head), style="bold"))
     console.print()
     console.print(Text(printable(timeline["explanation"])))
+    if timeline.get("node"):
+        console.print(Text(f"It is on node {printable(timeline['node'])}.", style="dim"))
     if timeline["advice"]:
         console.print()
         console.print(Text("What you can do", style="bold"))
@@ -178,12 +183,14 @@ def show_timeline(timeline: Item) -> None:
     if timeline["forgotten"]:
         console.print(Text(f"  {timeline['forgotten']} earlier entries are no longer kept", style="dim"))
     table = Table.grid(padding=(0, 2))
+    on_nodes = len({entry.get("node", "") for entry in timeline["entries"]}) > 1
     last_day = ""
     for entry in timeline["entries"]:
         at = datetime.fromtimestamp(entry["at"], UTC)
         day, clock = f"{at:%Y-%m-%d}", f"{at:%H:%M:%S}.{at.microsecond // 1000:03}"
         shown_day = "" if day == last_day else day
-        table.add_row("", Text(shown_day, style="dim"), Text(clock), Text(printable(entry["text"])))
+        where = [Text(printable(entry["node"]), style="dim")] if on_nodes else []
+        table.add_row("", Text(shown_day, style="dim"), Text(clock), *where, Text(printable(entry["text"])))
         last_day = day
     console.print(table)
 

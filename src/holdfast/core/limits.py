@@ -448,6 +448,13 @@ class ClusterLimits:
     answer_s: float = _limit(
         1.0, "how long a node may take to answer another", "it is asked again, or named as missing"
     )
+    operator_answer_s: float = _limit(
+        0.5, "how long a node may take to answer operators who ask all", "it is named as missing"
+    )
+    # A NATS server accepts at least 64 KiB.
+    forwarded_bytes_max: int = _limit(48 * KIB, "one part of a response that another node gives", "more parts follow")
+    forwarded_max: int = _limit(64, "requests of operators that other nodes have forwarded to a node", "`throttled`")
+    forwarded_s: float = _limit(5.0, "how long the rest of a response waits to be asked for", "dropped")
     sweep_s: float = _limit(60.0, "the time between two looks for rooms that no node has, also if no node has died")
     handover_s: float = _limit(
         10.0, "how long a session that came from another node waits for its connection", "its grace begins"

@@ -1,6 +1,7 @@
 """The API as an ASGI application. Litestar is imported from here on: `api.py` defers that."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache, lru_cache, partial
 from typing import Any
 
@@ -15,25 +16,28 @@ from holdfast.core.addresses import is_host_header
 from holdfast.http import docs
 from holdfast.http.api import ApiKey, HttpLimits
 from holdfast.http.errors import ProblemError, respond_with_problem
+from holdfast.http.forwarding import Forwarding
 from holdfast.http.openapi import complete, openapi_config
 from holdfast.http.requests import (
     CONTEXT,
+    FORWARDED,
     ApiContext,
     ApiRequest,
     admit,
+    context_of,
     escape_path,
     provide_operations,
     provide_params,
     unescape,
 )
 from holdfast.http.responses import Answer, Streams
-from holdfast.http.routes import access, node, recordings, rooms, sessions
+from holdfast.http.routes import access, node, nodes, recordings, rooms, sessions
 from holdfast.http.static import Folder, Site
 from holdfast.server.operations import Operations
 
 _HANDLERS = [
     handler
-    for module in (rooms, recordings, sessions, access, node)
+    for module in (nodes, rooms, recordings, sessions, access, node)
     for handler in vars(module).values()
     if isinstance(handler, HTTPRouteHandler)
 ]
@@ -67,6 +71,9 @@ class App:
         self._folder = folder
         # Before the first request, which would block the event loop otherwise.
         self._routes = routes()
+        if operations.elsewhere is not None:
+            forwarding = Forwarding(operations.elsewhere, self._routes, self._forwarded_scope)
+            self.context = replace(self.context, forward=forwarding.response)
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         """One request. Ids in its path may contain slashes, as %2F."""
@@ -93,6 +100,22 @@ class App:
             await self._folder.respond(inner, asked_for, send_with_headers)
             return
         await self._routes(inner, receive, send_with_headers)  # type: ignore[arg-type]  # the same
+
+    def _forwarded_scope(self, raw_path: bytes) -> dict[str, Any]:
+        """Of a request that another node forwards."""
+        return {
+            "type": "http",
+            "asgi": {"version": "3.0"},
+            "http_version": "1.1",
+            "scheme": "http",
+            "server": None,
+            "client": None,
+            "root_path": "",
+            "raw_path": raw_path,
+            "path": escape_path(raw_path),
+            "state": {},
+            CONTEXT: self.context,
+        }
 
     def _misdirected(self, scope: Any, path_bytes_max: int) -> ProblemError | None:
         """Why a request cannot be for this API; None if it can."""
@@ -159,7 +182,7 @@ def _methods() -> dict[str, str]:
     return {path: ", ".join(sorted(set(found))) for path, found in methods.items()}
 
 
-async def _before(request: Request[Any, Any, Any]) -> Response[None] | None:
+async def _before(request: Request[Any, Any, Any]) -> Response[Any] | None:
     if request.method == "OPTIONS":
         # Litestar's own response lacks the methods that were added to a path later.
         return Response(None, status_code=204, headers={"Allow": _methods()[request.scope["path_template"]]})
@@ -167,4 +190,8 @@ async def _before(request: Request[Any, Any, Any]) -> Response[None] | None:
     if any("%" in value for value in values.values()):
         # In a new dict: the router keeps the old one for the next request.
         request.scope["path_params"] = {name: unescape(value) for name, value in values.items()}
+    forward = context_of(request).forward
+    if forward is not None and FORWARDED not in request.scope:
+        assert isinstance(request, ApiRequest)
+        return await forward(request)
     return None

@@ -74,6 +74,13 @@ class NewBroadcast(Struct, frozen=True, forbid_unknown_fields=True):
     """Its fields."""
 
 
+class NewPlace(Struct, frozen=True, forbid_unknown_fields=True):
+    """Where a room should go."""
+
+    to: Annotated[str, Meta(min_length=1, max_length=128)]
+    """The name of a node, or its life."""
+
+
 class NewNodeBroadcast(Struct, frozen=True, forbid_unknown_fields=True):
     """A text, or a message of the game, to everybody on the node."""
 

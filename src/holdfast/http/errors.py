@@ -6,13 +6,15 @@ from typing import Any, NamedTuple
 import msgspec
 from litestar import Request, Response
 from litestar.exceptions import HTTPException
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from holdfast.core.errors import Refused
 from holdfast.logs import get_logger
 from holdfast.schemas.frames import NAME_CHARS_MAX, sentence
 
 MEDIA_TYPE = "application/problem+json"
+MISSING = "holdfast.missing"
+"""Where an ASGI scope has the names of nodes that did not say whether they have what a request asks for."""
 
 _log = get_logger("holdfast.http")
 
@@ -144,6 +146,11 @@ def problem_of(error: Exception) -> Problem:
 def respond_with_problem(request: Request[Any, Any, Any], error: Exception) -> Response[bytes]:
     """Litestar's handler for every exception."""
     document = problem_of(error)
+    missing: list[str] = request.scope.get(MISSING, [])  # type: ignore[assignment]  # a key of ours
+    if missing and document.code == "not_found":
+        document = structs.replace(
+            document, detail=sentence(f"{document.detail}; it may be on {', '.join(missing)}, which did not answer")
+        )
     if document.code == "internal":
         # The route, not the URL, which may hold secrets.
         route = request.scope.get("path_template", "an unknown path")

@@ -23,6 +23,7 @@ from holdfast.http.responses import EVENT_STREAM
 from holdfast.schemas.node import EventInfo
 
 TAGS = {
+    "nodes": "The nodes of a cluster: list and drain them, and move rooms between them.",
     "rooms": "Running games: find, create, read, change and end them.",
     "seats": "Places in a room: reserved, taken, or held for a player who dropped.",
     "sessions": "A player's presence on this node, one for each device.",

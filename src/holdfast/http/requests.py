@@ -3,14 +3,14 @@
 Authorized is an API key with the right scope or, where there are no keys, a request from this machine.
 """
 
-from collections.abc import AsyncGenerator, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, cast
 from urllib.parse import parse_qsl, unquote
 
 import msgspec
-from litestar import Request
+from litestar import Request, Response
 from litestar.connection import ASGIConnection
 from litestar.exceptions import InternalServerException
 from litestar.handlers.base import BaseRouteHandler
@@ -26,7 +26,10 @@ from holdfast.server.operations import Operations
 
 CONTEXT = "holdfast"
 """The key of an ASGI scope under which its `ApiContext` is."""
-_CALLER = "holdfast.caller"
+CALLER = "holdfast.caller"
+"""The name of the API key with which a request came."""
+FORWARDED = "holdfast.forwarded"
+"""There if another node has forwarded a request, and checked its key."""
 _JSON = "application/json"
 _CHALLENGE = 'Bearer realm="holdfast"'
 _SAFE = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -45,6 +48,8 @@ class ApiContext:
     """The OpenAPI document, as JSON."""
     docs: Callable[[str], str]
     """The documentation page, for a server at this base URL."""
+    forward: Callable[["ApiRequest"], Awaitable[Response[Any] | None]] | None = None
+    """Gives the response of another node of the cluster, or None if this one should answer."""
 
 
 def context_of(connection: ASGIConnection[Any, Any, Any, Any]) -> ApiContext:
@@ -142,12 +147,14 @@ def unescape(value: str) -> str:
 # Authorization
 
 
-def admit(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
-    """Litestar's guard for every route: refuse before the body is read."""
+async def admit(connection: ASGIConnection[Any, Any, Any, Any], handler: BaseRouteHandler) -> None:
+    """Litestar's guard for every route: refuse before the body is read. Not a `def`: those run in threads."""
     request = cast("Request[Any, Any, Any]", connection)
     keys = context_of(request).keys
     scope: Scope | None = handler.opt.get("scope")
-    if not keys:
+    if FORWARDED in request.scope:
+        pass
+    elif not keys:
         _check_is_local(request)
     elif scope is not None:
         _check_key(request, keys, scope)
@@ -178,12 +185,12 @@ def _check_key(request: Request[Any, Any, Any], keys: tuple[ApiKey, ...], scope:
             f"a key with the scope {scope.value} is required",
             headers={"WWW-Authenticate": f'{_CHALLENGE}, error="insufficient_scope", scope="{scope.value}"'},
         )
-    request.scope[_CALLER] = key.name  # type: ignore[literal-required]  # a key of ours
+    request.scope[CALLER] = key.name  # type: ignore[literal-required]  # a key of ours
 
 
 def caller_of(request: ApiRequest) -> str:
     """The name of the API key with which a request came; empty if it has none."""
-    return str(request.scope.get(_CALLER, ""))
+    return str(request.scope.get(CALLER, ""))
 
 
 def _check_is_local(request: Request[Any, Any, Any]) -> None:

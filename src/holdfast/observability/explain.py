@@ -25,6 +25,7 @@ from holdfast.schemas.events import (
     RoleGranted,
     RoleRevoked,
     RolledBack,
+    SessionArrived,
     SessionOpened,
     SessionResynced,
     SpectatorJoined,
@@ -66,6 +67,8 @@ class _Story:
     def __init__(self, events: Sequence[Event], name: str) -> None:
         self._who = f"“{name}”" if name else "The player"
         self.opened: SessionOpened | Restored | None = None
+        self.arrived: SessionArrived | None = None
+        """How it came to the node that it is on, if its connection came with it."""
         self.drop: Dropped | None = None
         self.takeover: Superseded | None = None
         self.back: Resumed | None = None
@@ -82,8 +85,11 @@ class _Story:
         match event:
             case SessionOpened():
                 self.opened = event
+            case SessionArrived():
+                self.arrived, self.end = event, None
             case Restored():
                 # Start over: nobody is connected.
+                self.arrived = None
                 self.opened, self.end, self.drop, self.back = event, None, None, None
                 self.holds_seat = bool(event.room)
             case Dropped():
@@ -108,7 +114,8 @@ class _Story:
     @property
     def is_away(self) -> bool:
         """Whether the player was not connected at the end."""
-        return self.back is None and (self.drop is not None or isinstance(self.opened, Restored))
+        has_come_alone = isinstance(self.opened, Restored) and self.arrived is None
+        return self.back is None and (self.drop is not None or has_come_alone)
 
     def reasons(self) -> list[Reason]:
         """The reasons to give advice about, the most important last."""
@@ -125,7 +132,7 @@ class _Story:
             return [*self._before(), self._end(self.end)]
         if self.is_away:
             return [*self._before(), f"{self._kept('is')} from then, and they have not come back yet."]
-        came = self.back or self.opened
+        came = self.back or self.opened or self.arrived
         since = f" since {_clock(came.at)}" if came is not None else ""
         how = f", over {came.transport}" if isinstance(came, SessionOpened | Resumed) else ""
         told = [f"{self._who} has been connected{since}{how}.", *self._return()]
@@ -139,14 +146,16 @@ class _Story:
             return []
         if self.drop is not None:
             return [_of_drop(self.drop)]
-        assert self.opened is not None
-        return [f"The session came back from the store {_at(self.opened)}."]
+        assert isinstance(self.opened, Restored)
+        return [f"{_of_return(self.opened)}."]
 
     def _end(self, end: Ended | Released) -> str:
         if end.reason == Reason.GRACE_ENDED and self.is_away:
             return f"{self._kept('was')}; they did not come back, so the session ended {_at(end)} (grace_ended)."
         what = _words(end.reason).end or "The session ended"
-        if isinstance(end, Released) and end.reason == Reason.STOPPING:
+        if isinstance(end, Released) and end.node:
+            what = f"The session moved to the node {end.node}"
+        elif isinstance(end, Released) and end.reason == Reason.STOPPING:
             what = "The session was left in the store for the next server when this one stopped"
         return f"{what} {_at(end)} ({end.reason}){_quoted(end.message if isinstance(end, Ended) else '')}."
 
@@ -158,8 +167,10 @@ class _Story:
     def _return(self) -> list[str]:
         if self.takeover is not None:
             return [f"A newer connection took over {_at(self.takeover)}, before the old one was known to be gone."]
+        if self.arrived is not None and self.drop is None:
+            return [f"The session came from the node {self.arrived.node} {_at(self.arrived)}, without a drop."]
         if self.drop is None and isinstance(self.opened, Restored):
-            return [f"The session came back from the store {_at(self.opened)}, and they came back to it."]
+            return [f"{_of_return(self.opened)}, and they came back to it."]
         if self.drop is None or self.back is None:
             return [] if isinstance(self.seat, PlayerLeft) else ["Nothing has gone wrong."]
         what = f"They were back after {_span(self.back.away_s)}"
@@ -188,6 +199,15 @@ def _of_drop(drop: Dropped) -> str:
         times = f", and a round trip took {drop.latency_ms:.0f} ms (the worst {drop.worst_ms:.0f} ms)"
         return f"{what} {at}; it was last heard {_span(drop.silent_s)} before{times if drop.worst_ms else ''}."
     return f"{what} {at} ({drop.reason})."
+
+
+def _of_return(restored: Restored) -> str:
+    at = _at(restored)
+    if restored.has_died:
+        return f"The node {restored.node} died, and another one took the session over {at}"
+    if restored.node:
+        return f"The session was taken over from the node {restored.node} {at}"
+    return f"The session came back from the store {at}"
 
 
 def _of_seat(left: PlayerLeft | SpectatorLeft) -> str:
@@ -224,7 +244,10 @@ def _tell_restored(event: Restored) -> str:
     seat = f" with a seat in room {event.room}" if event.room else ""
     if event.spectating:
         seat += f" as a spectator of room {event.spectating}"
-    return f"came back from the store{seat}; kept for {_span(event.grace_s)}"
+    how = "came back from the store"
+    if event.node:
+        how = f"its node {event.node} died; taken over" if event.has_died else f"taken over from the node {event.node}"
+    return f"{how}{seat}; kept for {_span(event.grace_s)}"
 
 
 def _tell_authenticated(event: Authenticated) -> str:
@@ -254,9 +277,16 @@ _TELL: dict[type[Event], Callable[[Any], str]] = {
     SpectatorJoined: lambda event: f"watches room {event.room} ({event.kind}) as a spectator",
     SpectatorLeft: lambda event: f"watches room {event.room} no more: {_of_seat(event)}",
     Restored: _tell_restored,
-    Released: lambda event: f"this server released the session ({event.reason})",
+    SessionArrived: lambda event: f"came from the node {event.node} with its connection{_in_room(event.room)}",
+    Released: lambda event: (
+        f"moved to the node {event.node}" if event.node else f"this server released the session ({event.reason})"
+    ),
     Ended: lambda event: f"the session ended ({event.reason}){_quoted(event.message)}",
 }
+
+
+def _in_room(room: str) -> str:
+    return f", with a seat in room {room}" if room else ""
 
 
 def _words(reason: str) -> Words:

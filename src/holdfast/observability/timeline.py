@@ -21,6 +21,7 @@ from holdfast.schemas.events import (
     Restored,
     RoleGranted,
     RoleRevoked,
+    SessionArrived,
     SessionEvent,
     SessionOpened,
 )
@@ -30,9 +31,12 @@ TIMELINE_EVENTS = (SessionEvent, LimitExceeded, RoleGranted, RoleRevoked)
 
 # Known from where the timeline is stored.
 _OMITTED = frozenset({"at", "session", "player", "player_name"})
-_KINDS: tuple[type[Event], ...] = (*SessionEvent.__subclasses__(), LimitExceeded, RoleGranted, RoleRevoked)
-_NUMBERS = {kind: number for number, kind in enumerate(_KINDS)}
-_FIELDS = {kind: tuple(name for name in kind.__struct_fields__ if name not in _OMITTED) for kind in _KINDS}
+KINDS: tuple[type[Event], ...] = (*SessionEvent.__subclasses__(), LimitExceeded, RoleGranted, RoleRevoked)
+"""The kinds of events in timelines."""
+BEGINNINGS = (SessionOpened, Restored, SessionArrived)
+"""With these, a session comes to a node."""
+_NUMBERS = {kind: number for number, kind in enumerate(KINDS)}
+_FIELDS = {kind: tuple(name for name in kind.__struct_fields__ if name not in _OMITTED) for kind in KINDS}
 # The time twice: of a single name, `attrgetter` would not make a tuple.
 _VALUES = {kind: attrgetter("at", "at", *names) for kind, names in _FIELDS.items()}
 # Long messages of games, operators and clients are cut; the event itself has the whole text.
@@ -101,7 +105,7 @@ class Timelines:
         session_id, live = event.session, self._live
         if kind is SessionOpened:
             live[session_id] = _NOTHING
-        elif kind is Restored:
+        elif kind is Restored or (kind is SessionArrived and session_id not in live):
             # It may have been here before, and have been released.
             past = self._forget(session_id)
             live[session_id] = past.kept if past is not None else _NOTHING
@@ -207,7 +211,7 @@ def _same_limit(entries: list[list[Any]], entry: list[Any]) -> list[Any] | None:
 def _read(session_id: str, player_id: str, name: str, kept: bytes, status: str) -> Timeline:
     events: list[Event] = []
     for number, at, *values in _entries(kept):
-        kind = _KINDS[number]
+        kind = KINDS[number]
         said = dict(zip(_FIELDS[kind], values, strict=True))
         if "session" in kind.__struct_fields__:
             said["session"] = session_id

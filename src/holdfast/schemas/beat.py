@@ -25,6 +25,8 @@ class Beat(Struct, frozen=True, kw_only=True):
     """How long ago its event loop last had a turn: a handler that blocks the loop does not stop the beats."""
     rows: int = 0
     """The number of the last change of its rooms that it has told."""
+    is_drained: bool = False
+    """It has handed over everything that can go on elsewhere."""
     region: str = ""
     started_at: float = 0.0
     """In seconds since 1970, on its own clock."""

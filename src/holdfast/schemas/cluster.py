@@ -1,5 +1,7 @@
 """What the nodes of a cluster say to each other, besides beats and relayed clients."""
 
+from typing import Any
+
 from msgspec import Struct
 
 
@@ -53,6 +55,8 @@ class SessionHandover(Struct, frozen=True, array_like=True):
     """Requests that are not answered yet: id, operation and arguments, as the client has encoded them."""
     hops: int = 0
     """How often it was handed over for the first of these requests."""
+    source: str = ""
+    """The life of the node that gives it."""
 
 
 class Taken(Struct, frozen=True, array_like=True):
@@ -113,6 +117,8 @@ class MoveRooms(Struct, frozen=True, array_like=True):
     """Of the rooms' records."""
     effects: list[str] | None = None
     """The keys of the effects that are not carried out; None if the other node does not say."""
+    source: str = ""
+    """The life of the node that gives them."""
 
 
 class RoomsMoved(Struct, frozen=True, array_like=True):
@@ -145,3 +151,86 @@ class KeyAsked(Struct, frozen=True, array_like=True):
 
     creator: str
     key: str
+
+
+# What operators ask of all nodes, or of one
+
+
+class SessionsWanted(Struct, frozen=True, array_like=True):
+    """One page of the sessions of a node."""
+
+    limit: int
+    cursor: str = ""
+    player: str = ""
+    status: str = ""
+    search: str = ""
+
+
+class PlayersWanted(Struct, frozen=True, array_like=True):
+    """One page of the players of a node."""
+
+    limit: int
+    cursor: str = ""
+    search: str = ""
+
+
+class Broadcast(Struct, frozen=True, array_like=True):
+    """A message to the sessions of a node; its body is in MessagePack."""
+
+    text: str
+    type: str
+    body: bytes
+    role: str
+    kind: str
+    by: str
+
+
+class TimelinePart(Struct, frozen=True, array_like=True):
+    """What a node knows of a session; nothing if it has no events."""
+
+    player: str = ""
+    name: str = ""
+    status: str = ""
+    events: list[tuple[str, float, dict[str, Any]]] = []
+    """The name of each, its time, and its other fields."""
+    forgotten: int = 0
+    is_here: bool = False
+    """Whether this node has the session."""
+
+
+class LatestSession(Struct, frozen=True, array_like=True):
+    """A player's latest session on a node; empty if there is none."""
+
+    session: str = ""
+    is_open: bool = False
+    at: float = 0.0
+    """When it began, or when it ended, in seconds since 1970."""
+
+
+class DrainNode(Struct, frozen=True, array_like=True):
+    """Hand over everything that can go on elsewhere, and take nothing new; or take rooms again."""
+
+    is_on: bool
+
+
+class ForwardedRequest(Struct, frozen=True, array_like=True):
+    """A request to the HTTP API of one node that another node carries out; its caller was checked already."""
+
+    method: str
+    path: bytes
+    query: bytes
+    headers: list[tuple[bytes, bytes]]
+    body: bytes
+    caller: str = ""
+    """The name of the API key."""
+
+
+class ForwardedPart(Struct, frozen=True, array_like=True):
+    """The next part of the response."""
+
+    key: str = ""
+    """What to ask for the following part with; empty if this is the last."""
+    status: int = 0
+    """0 until it is known; then with each part."""
+    headers: list[tuple[bytes, bytes]] = []
+    body: bytes = b""

@@ -146,12 +146,27 @@ class Restored(SessionEvent, frozen=True, kw_only=True, tag="session.restored"):
     """The room of its seat, if it has one."""
     spectating: str = ""
     """The room that it watches, if it watches one and has no seat."""
+    node: str = ""
+    """The node of the cluster that had it before, if that is known."""
+    has_died: bool = False
+    """Whether that node is dead."""
+
+
+class SessionArrived(SessionEvent, frozen=True, kw_only=True, tag="session.arrived"):
+    """The session came from another node of the cluster, with its connection: its client notices nothing."""
+
+    node: str
+    """The one that had it before."""
+    room: str = ""
+    """The room of its seat, if it has one."""
 
 
 class Released(SessionEvent, frozen=True, kw_only=True, tag="session.released"):
     """This server no longer has the session, but it has not ended: it is in the store or on another server."""
 
     reason: str
+    node: str = ""
+    """The node of the cluster that has it now, if that is known."""
 
 
 class TokenReused(SessionEvent, frozen=True, kw_only=True, tag="token.reused"):
@@ -265,6 +280,10 @@ class RoomRecovered(RoomEvent, frozen=True, kw_only=True, tag="room.recovered"):
     age_s: float = 0.0
     """How old the recovered state is: everything later is lost. 0 if nothing is lost."""
     info: RoomInfo | None = None
+    node: str = ""
+    """The node of the cluster that had it before, if that is known."""
+    has_died: bool = False
+    """Whether that node is dead."""
 
 
 ROOM_FAILURES = ("create_failed", "activation_timeout", "unhealthy", "abandoned", "set_aside")
@@ -287,6 +306,16 @@ class RoomReleased(RoomEvent, frozen=True, kw_only=True, tag="room.released"):
     """This server no longer has the room, but it has not ended: it is in the store or on another server."""
 
     reason: str
+    info: RoomInfo | None = None
+
+
+class RoomMoved(RoomEvent, frozen=True, kw_only=True, tag="room.moved"):
+    """It goes on on another node of the cluster, with everybody in it."""
+
+    node: str
+    """That node."""
+    pause_s: float
+    """How long it stood still."""
     info: RoomInfo | None = None
 
 
@@ -425,3 +454,44 @@ class NodeHealth(Event, frozen=True, kw_only=True, tag="node.health"):
 
     node: str
     is_healthy: bool
+
+
+class NodeEmptying(Event, frozen=True, kw_only=True, tag="node.emptying"):
+    """An operator drains the node: it takes nothing new, and hands over what can go on elsewhere."""
+
+    node: str
+
+
+class NodeDrained(Event, frozen=True, kw_only=True, tag="node.drained"):
+    """Everything that can go on elsewhere is elsewhere: the node may be stopped."""
+
+    node: str
+    rooms: int
+    """Rooms that are only in its memory, and end with it."""
+
+
+# Other nodes of the cluster, as this one sees them
+
+
+class NodeJoined(Event, frozen=True, kw_only=True, tag="node.joined"):
+    """Another node has come, or one that was believed dead is back."""
+
+    node: str
+    life: str
+    """This run of its process."""
+    version: str = ""
+
+
+class NodeLeft(Event, frozen=True, kw_only=True, tag="node.left"):
+    """Another node has ended in order."""
+
+    node: str
+    life: str
+
+
+class NodeDied(Event, frozen=True, kw_only=True, tag="node.died"):
+    """Another node is believed dead: others take over its durable rooms."""
+
+    node: str
+    life: str
+    why: str

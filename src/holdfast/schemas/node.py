@@ -19,10 +19,63 @@ class NodeInfo(Struct, frozen=True, omit_defaults=True):
     """Why it is not ready or not healthy."""
 
 
+class MemberInfo(Struct, frozen=True, omit_defaults=True):
+    """A node of a cluster, as the node that answers sees it; without a cluster, the only one."""
+
+    name: str
+    life: str
+    """This run of its process; a restart is another life."""
+    state: str
+    """alive, suspect (it is silent: others ask whether it lives), dead, or left (it has ended in order)."""
+    is_self: bool = False
+    """Whether it is the node that answers."""
+    version: str = ""
+    """Of Holdfast."""
+    region: str = ""
+    started_at: float = 0.0
+    heard_s: float = 0.0
+    """How long ago it was last heard."""
+    is_draining: bool = False
+    """It takes nothing new, and hands over what can go on elsewhere."""
+    is_drained: bool = False
+    """It has handed over everything that can go on elsewhere: it may be stopped."""
+    load: float = 0.0
+    """How busy it is, from 0 to 1."""
+    rooms: int = 0
+    rooms_max: int = 0
+    sessions: int = 0
+    """Connected, or held."""
+    connections: int = 0
+    """To clients, also those that it relays to other nodes."""
+    kinds: list[str] = []
+    """The kinds of rooms that it can host."""
+    loop_age_s: float = 0.0
+    """How long its event loop was blocked when it was last heard."""
+    reasons: list[str] = []
+    """Why it is not ready or not healthy."""
+
+
+class NodeList(Struct, frozen=True):
+    """The nodes of a cluster, also those that died or ended within the last minute."""
+
+    nodes: list[MemberInfo]
+    cluster: str = ""
+    """Where the nodes meet; empty if this server is not a node of a cluster."""
+
+
+class RoomPlace(Struct, frozen=True):
+    """Where a room is now."""
+
+    room: str
+    node: str
+
+
 class NodeBroadcastInfo(Struct, frozen=True):
     """How many sessions a message was sent to."""
 
     sessions: int
+    missing: list[str] = []
+    """The nodes that did not say so in time: their sessions may have got it."""
 
 
 class SpreadInfo(Struct, frozen=True):

@@ -36,6 +36,10 @@ class PlayerInfo(Struct, frozen=True, omit_defaults=True):
     name: str = ""
     """Their display name, if they have one: that of the newest session."""
     is_agent: bool = False
+    nodes: list[str] = []
+    """The nodes of a cluster that have one of the sessions or rooms."""
+    missing: list[str] = []
+    """The nodes that did not answer: what they have of the player is not shown."""
 
 
 class PlayerPage(Struct, frozen=True, omit_defaults=True):
@@ -43,6 +47,8 @@ class PlayerPage(Struct, frozen=True, omit_defaults=True):
 
     players: list[PlayerInfo]
     cursor: str = ""
+    missing: list[str] = []
+    """The nodes of the cluster that did not answer: their players are not listed."""
 
 
 class PlayerState(Struct, frozen=True, rename={"player": "id", "state": "seat"}):

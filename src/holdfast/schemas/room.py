@@ -115,6 +115,24 @@ class RoomPage(Struct, frozen=True, omit_defaults=True):
     """Why nothing was found, if the search compares a property with a type that it has in no room."""
 
 
+class RoomOnNode(RoomInfo, frozen=True, kw_only=True, omit_defaults=True, gc=False):
+    """A room as operators see it."""
+
+    node: str = ""
+    """The node of a cluster that has it."""
+
+
+class RoomsFound(Struct, frozen=True, omit_defaults=True):
+    """One page of a search by operators; the cursor fetches the next page, and is empty on the last."""
+
+    rooms: list[RoomOnNode]
+    cursor: str = ""
+    hint: str = ""
+    """Why nothing was found, if the search compares a property with a type that it has in no room."""
+    missing: list[str] = []
+    """The nodes of the cluster that are silent: what is listed of their rooms may have changed."""
+
+
 class RoomsChanged(Struct, frozen=True):
     """A notice: what has changed in a watched search since the last one. Rooms that are new or other than they were,
     and the ids of those gone."""

@@ -56,6 +56,8 @@ class SessionInfo(Struct, frozen=True, omit_defaults=True):
     is_agent: bool = False
     spectating: str = ""
     """The room that it watches as a spectator."""
+    node: str = ""
+    """The node of a cluster that has it."""
 
 
 class SessionPage(Struct, frozen=True, omit_defaults=True):
@@ -63,6 +65,8 @@ class SessionPage(Struct, frozen=True, omit_defaults=True):
 
     sessions: list[SessionInfo]
     cursor: str = ""
+    missing: list[str] = []
+    """The nodes of the cluster that did not answer: their sessions are not listed."""
 
 
 class TimelineEntry(Struct, frozen=True, omit_defaults=True):
@@ -72,6 +76,8 @@ class TimelineEntry(Struct, frozen=True, omit_defaults=True):
     type: str
     text: str
     body: dict[str, Any]
+    node: str = ""
+    """The node of a cluster on which it happened."""
 
 
 class TimelineInfo(Struct, frozen=True, omit_defaults=True):
@@ -92,6 +98,10 @@ class TimelineInfo(Struct, frozen=True, omit_defaults=True):
     """The number of earlier entries that are no longer kept."""
     name: str = ""
     """The player's display name, if they have one."""
+    node: str = ""
+    """The node of a cluster that has the session."""
+    missing: list[str] = []
+    """The nodes that did not answer: what happened there is not shown."""
 
 
 class Reached(Struct, array_like=True, frozen=True, gc=False):

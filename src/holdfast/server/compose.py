@@ -500,7 +500,7 @@ class ServerParts:
             committer=committer,
             outbox=self.outbox,
             messages=self.session_messages,
-            is_draining=lambda: self.drain.is_leaving,
+            drain=self.drain,
         )
         self.stored.confirm = durable.confirm
         self.handshake.look_elsewhere = parts.edge.look

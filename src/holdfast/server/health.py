@@ -62,6 +62,8 @@ class HealthMonitor:
         self._was_healthy = True
         self.is_ready = False
         """Whether the server accepts players: set once it has started, cleared when it drains or stops."""
+        self.is_leaving = False
+        """Whether it accepts nobody because it hands over what it has."""
 
     @property
     def reasons(self) -> list[str]:
@@ -81,7 +83,7 @@ class HealthMonitor:
         """The node as placements see it."""
         reasons = self.reasons
         if not self.is_ready:
-            reasons = ["it is starting or stopping", *reasons]
+            reasons = ["it is draining" if self.is_leaving else "it is starting or stopping", *reasons]
         return NodeInfo(
             name=self._name,
             region=self._region,
@@ -176,8 +178,11 @@ class Drain:
         self._waiting: set[str] = set()
         self._emptied = asyncio.Event()
         self.is_on = False
-        self.is_leaving = False
+
+    @property
+    def is_leaving(self) -> bool:
         """Whether this node of a cluster accepts nobody new, and hands over what can go on elsewhere."""
+        return self._health.is_leaving
 
     @property
     def waits_for(self) -> list[RoomRunner]:
@@ -193,9 +198,14 @@ class Drain:
 
     def leave(self) -> None:
         """Accept nobody new: this node of a cluster is about to go."""
-        self.is_leaving = True
+        self._health.is_leaving = True
         self._health.is_ready = False
         self._rooms.is_stopping = True
+
+    def stay(self) -> None:
+        """Accept them again: this node stays."""
+        self._health.is_leaving = self._rooms.is_stopping = False
+        self._health.is_ready = True
 
     def begin(self, within_s: float) -> None:
         """Accept nobody new, and notify connected players and rooms."""

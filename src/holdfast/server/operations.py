@@ -7,10 +7,14 @@ from holdfast.core.session import Session
 from holdfast.observability.exposition import holdfast_version
 from holdfast.schemas.node import SettingsInfo
 from holdfast.server.compose import ServerParts
+from holdfast.server.operate.elsewhere import RequestForwarder
+from holdfast.server.operate.everywhere import Everywhere
 from holdfast.server.operate.node import NodeOverview, limits_in_force, store_kind
+from holdfast.server.operate.nodes import NodeOperations
 from holdfast.server.operate.recordings import RecordingOperations
 from holdfast.server.operate.rooms import RoomOperations
 from holdfast.server.operate.sessions import AccountOperations, PlayerOperations, SessionOperations
+from holdfast.server.operate.timelines import TimelineOperations
 from holdfast.transports.listeners import Listeners, Tls
 
 
@@ -37,17 +41,32 @@ class Operations:
                 limits=limits_in_force(settings.limits),
             )
 
+        node = parts.cluster.node if parts.cluster is not None else None
+        name = parts.name if node is not None else ""
         self.rooms = RoomOperations(parts.context, parts.rooms, parts.messages.read)
         self.recordings = RecordingOperations(parts.context, parts.rooms, parts.lifecycle, parts.recordings)
         self.sessions = SessionOperations(
             parts.context,
             parts.lifecycle,
             parts.stored,
-            parts.timelines,
             saved_end=saved_end,
             messages=parts.session_messages,
+            node=name,
         )
-        self.players = PlayerOperations(parts.sessions, parts.rooms, parts.access)
+        self.players = PlayerOperations(parts.sessions, parts.rooms, parts.access, name)
+        self.timelines = TimelineOperations(
+            parts.context,
+            node,
+            name,
+            sessions=parts.sessions,
+            stored=parts.stored,
+            timelines=parts.timelines,
+        )
+        self.everywhere = Everywhere(
+            parts.context, node, name, rooms=self.rooms, sessions=self.sessions, players=self.players
+        )
+        self.nodes = NodeOperations(parts.context, parts.cluster, life=parts.incarnation, this_one=parts.health.info)
+        self.elsewhere = RequestForwarder(parts.context, parts.cluster) if parts.cluster is not None else None
         self.access = parts.access
         self.bans = parts.access.bans
         self.accounts = AccountOperations(settings.authenticators, parts.access.sign_out)

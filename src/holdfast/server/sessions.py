@@ -202,18 +202,20 @@ class SessionLifecycle:
         if self._forget(session, reason) and connection is not None:
             connection.close(reason, retry_after_s=RETRY_AFTER_STOP_S)
 
-    def give_away(self, session: Session) -> None:
+    def give_away(self, session: Session, node: str) -> None:
         """Forget a session that lives on on another node of the cluster; its connection stays as it is."""
-        self._forget(session, Reason.MOVED)
+        self._forget(session, Reason.MOVED, node)
 
-    def _forget(self, session: Session, reason: Reason) -> bool:
+    def _forget(self, session: Session, reason: Reason, node: str = "") -> bool:
         connection = session.connection
         if not self.registry.end(session, reason):
             return False
         self.quota.give_back(session)
         for heard in self.on_release:
             heard(session)
-        self._publish(Released(session=session.id, player=session.player_id, player_name=session.name, reason=reason))
+        self._publish(
+            Released(session=session.id, player=session.player_id, player_name=session.name, reason=reason, node=node)
+        )
         if connection is not None:
             connection.forget_session()
         return True

@@ -140,7 +140,7 @@ async def test_the_roles_of_a_session_are_the_proven_ones_and_the_granted_withou
         # What comes last counts.
         await players.revoke("ada", "vip")
         await players.grant("ada", "vip")
-        assert players.get("ada").granted == ["vip"]
+        assert players.look("ada").granted == ["vip"]
         assert roles(server, ada.welcome.session) == {"tester", "vip"}
 
 
@@ -220,13 +220,13 @@ async def test_a_change_is_in_force_before_it_is_saved_and_survives_a_store_that
 
         server.crash()
         await server.start()
-        assert server.operate.players.get("ada").granted == ["gm"]
+        assert server.operate.players.look("ada").granted == ["gm"]
         store.fail(Unavailable("for a moment"))
         await server.operate.players.reset_roles("ada")
         server.crash()
         await server.start()
         with pytest.raises(NotFound):
-            server.operate.players.get("ada")
+            await server.operate.everywhere.player("ada")
 
 
 @in_virtual_time
@@ -363,11 +363,11 @@ async def test_a_session_s_timeline_tells_which_roles_its_player_was_given_and_l
         await server.operate.players.grant("eve", "gm", by="ops")
         await server.operate.players.reset_roles("eve", by="boss")
 
-        told = server.operate.sessions.timeline(eve.id)
+        told = await server.operate.timelines.of(eve.id)
 
         assert [entry.text for entry in told.entries][-2:] == [
             "was granted the role gm by ops",
             "lost the role gm by boss: roles were reset to those of the sign-in",
         ]
         assert told.entries[-2].body["player_name"] == "Eve"
-        assert not any("role" in entry.text for entry in server.operate.sessions.timeline(ada.id).entries)
+        assert not any("role" in entry.text for entry in (await server.operate.timelines.of(ada.id)).entries)

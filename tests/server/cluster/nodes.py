@@ -121,6 +121,13 @@ class Nodes:
             name for name, server in self.servers.items() if server.is_running and server.rooms.get(room_id) is not None
         ]
 
+    def bus(self, name: str) -> MemoryBus:
+        """The link of a node to the others."""
+        cluster = self.servers[name].parts.cluster
+        assert cluster is not None
+        assert isinstance(cluster.node.bus, MemoryBus)
+        return cluster.node.bus
+
     def edge(self, name: str) -> Edge:
         """What relays the clients that come to a node."""
         cluster = self.servers[name].parts.cluster
@@ -132,13 +139,6 @@ class Nodes:
         cluster = self.servers[name].parts.cluster
         assert cluster is not None
         return cluster.migration
-
-    def bus(self, name: str) -> MemoryBus:
-        """A node's link to the bus."""
-        cluster = self.servers[name].parts.cluster
-        assert cluster is not None
-        assert isinstance(cluster.node.bus, MemoryBus)
-        return cluster.node.bus
 
     def where_session(self, session_id: str) -> list[str]:
         return [

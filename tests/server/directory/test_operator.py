@@ -53,7 +53,7 @@ async def test_what_is_not_there_is_not_found(world: World) -> None:
         lambda: backend.rooms.get("none"),
         lambda: backend.rooms.seats("none"),
         lambda: backend.sessions.get("none"),
-        lambda: backend.players.get("none"),
+        lambda: backend.everywhere.player("none"),
         lambda: backend.placements.get("none"),
         lambda: backend.rooms.create(Create("castle")),
         lambda: backend.rooms.update(Update("none")),
@@ -109,7 +109,7 @@ async def test_an_operator_reserves_for_a_party_all_or_none_and_gives_seats_back
     reserved = await backend.rooms.reserve(Reserve(code=room.code, players=["a", "b"], ttl_s=20.0))
     assert reserved == ReservationInfo(room.id, ["a", "b"], reserved.expires_in_s)
     assert [seat.player for seat in backend.rooms.seats(room.id)] == ["a", "b"]
-    assert backend.players.get("a").rooms == [room.id]
+    assert backend.players.look("a").rooms == [room.id]
     with pytest.raises(NotFound):
         await backend.rooms.release(Release(room.id, ["b", "c"]))
     await backend.rooms.release(Release(room.id, ["b"]))
@@ -117,7 +117,7 @@ async def test_an_operator_reserves_for_a_party_all_or_none_and_gives_seats_back
     assert [seat.player for seat in backend.rooms.seats(room.id)] == ["a"]
     assert backend.rooms.get(room.id).players == 1
     with pytest.raises(NotFound):
-        backend.players.get("b")
+        await backend.everywhere.player("b")
 
 
 async def test_an_operator_kicks_a_player_who_is_told_why(world: World) -> None:
@@ -223,7 +223,7 @@ async def test_a_player_is_shown_with_all_sessions_and_rooms(world: World) -> No
     await phone.join(room.id)
     await backend.rooms.reserve(Reserve(other.id, players=["agent:ada"]))
 
-    ada = backend.players.get("agent:ada")
+    ada = backend.players.look("agent:ada")
 
     assert ada.sessions == [phone.session.id, tablet.session.id]
     assert ada.rooms == [room.id, other.id]

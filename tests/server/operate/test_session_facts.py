@@ -165,7 +165,7 @@ async def test_the_account_of_a_password_is_shown_of_its_sessions_and_its_player
 
         assert shown(server, ada).account == "ada"
         assert shown(server, guest).account == ""
-        player = server.operate.players.get(ada.player_id)
+        player = server.operate.players.look(ada.player_id)
         assert (player.account, player.roles) == ("ada", ["tester"])
         await guest.link(Auth.password("bob", SECRET))
         assert shown(server, guest).account == "bob"

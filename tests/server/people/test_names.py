@@ -426,10 +426,10 @@ async def test_events_timelines_and_explanations_have_the_name() -> None:
         ada = await server.connect("p1", name="Ada")
         await ada.join_or_create("hall")
         await ada.rename("Grace")
-        live = server.operate.sessions.timeline(ada.id)
+        live = await server.operate.timelines.of(ada.id)
         await ada.close()
         await a_moment()
-        ended = server.operate.sessions.timeline(ada.id)
+        ended = await server.operate.timelines.of(ada.id)
 
     assert [event.player_name for event in told] == ["Ada", "Ada", "Ada", "Grace"]
     assert (live.name, ended.name) == ("Grace", "Grace")

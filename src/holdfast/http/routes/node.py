@@ -36,11 +36,12 @@ async def get_node(server: Server) -> NodeInfo:
     status_code=200,
 )
 async def broadcast_to_node(server: Server, request: ApiRequest, data: JSONBody[NewNodeBroadcast]) -> NodeBroadcastInfo:
-    """To every session, connected or held, with or without a seat: reliably, and beside the messages of rooms.
+    """To every session on all nodes, connected or held, with or without a seat: reliably, and beside the messages of
+    rooms.
 
     The game's clients hear it if they read the messages of their session.
     """
-    sent = server.sessions.broadcast(
+    return await server.everywhere.broadcast(
         text=data.text,
         message_type=data.type,
         body=data.body,
@@ -48,7 +49,6 @@ async def broadcast_to_node(server: Server, request: ApiRequest, data: JSONBody[
         kind=data.kind,
         by=caller_of(request),
     )
-    return NodeBroadcastInfo(sent)
 
 
 @route(

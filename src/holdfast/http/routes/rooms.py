@@ -9,6 +9,7 @@ from holdfast.core.errors import Conflict
 from holdfast.http.api import Scope
 from holdfast.http.bodies import (
     NewBroadcast,
+    NewPlace,
     NewReservation,
     PageQuery,
     PlacementList,
@@ -33,11 +34,12 @@ from holdfast.http.routes.shared import (
     number_in,
     route,
 )
-from holdfast.schemas.node import KindList
+from holdfast.schemas.node import KindList, RoomPlace
 from holdfast.schemas.placement import PlacementInfo
 from holdfast.schemas.player import ReservationInfo, SpectatorPage
 from holdfast.schemas.requests import Create, Release, Reserve, RoomChanges, StartPlacement, Update
-from holdfast.schemas.room import BroadcastInfo, RoomInfo, RoomPage, RoomState
+from holdfast.schemas.room import BroadcastInfo, RoomInfo, RoomOnNode, RoomsFound, RoomState
+from holdfast.server.operations import Operations
 
 _ROOMS = "/v1/rooms"
 _ROOM = "/v1/rooms/{room_id:str}"
@@ -49,18 +51,18 @@ _PARTY = {"players": ["guest-7Jm2", "guest-Xa40"], "ttl_s": 60}
 _KEY_CHARS_MAX = 64
 
 
-def _answer(room: RoomInfo, status: int = 200) -> Answer[RoomInfo]:
+def _answer(server: Operations, room: RoomInfo, status: int = 200) -> Answer[RoomOnNode]:
     """A room, with its version as the ETag."""
-    return Answer(room, status_code=status, headers={"ETag": f'"{room.version}"'})
+    return Answer(server.everywhere.placed(room), status_code=status, headers={"ETag": f'"{room.version}"'})
 
 
 @route(get, _ROOMS, "rooms", "Find rooms", Scope.READ, "expired", example=_OPEN_ARENAS)
-async def search_rooms(server: Server, params: NamedDependency[RoomQuery]) -> RoomPage:
-    """All rooms, or those that match `where`; full and private ones too.
+async def search_rooms(server: Server, params: NamedDependency[RoomQuery]) -> RoomsFound:
+    """All rooms, or those that match `where`; full and private ones too, and those of all nodes of a cluster.
 
     A page has a cursor if there are more.
     """
-    return await server.rooms.search(params)
+    return await server.everywhere.rooms(params)
 
 
 @route(
@@ -71,18 +73,18 @@ async def search_rooms(server: Server, params: NamedDependency[RoomQuery]) -> Ro
 )
 async def create_room(
     server: Server, data: JSONBody[Create], idempotency_key: IdempotencyKey = None
-) -> Answer[RoomInfo]:
+) -> Answer[RoomOnNode]:
     """With an idempotency key it is safe to send again: the response is the same room."""
     room = await server.rooms.create(_with_key(data, idempotency_key))
-    answer = _answer(room, status=201)
+    answer = _answer(server, room, status=201)
     answer.headers.update(location("rooms", room.id))
     return answer
 
 
 @route(get, _ROOM, "rooms", "Get a room", Scope.READ, response_headers=[ETAG])
-async def get_room(server: Server, room_id: RoomPath) -> Answer[RoomInfo]:
+async def get_room(server: Server, room_id: RoomPath) -> Answer[RoomOnNode]:
     """Also one that ended recently."""
-    return _answer(server.rooms.get(room_id))
+    return _answer(server, server.rooms.get(room_id))
 
 
 @route(
@@ -93,7 +95,7 @@ async def get_room(server: Server, room_id: RoomPath) -> Answer[RoomInfo]:
 )
 async def update_room(
     server: Server, room_id: RoomPath, data: JSONBody[RoomChanges], if_match: IfMatch = None
-) -> Answer[RoomInfo]:
+) -> Answer[RoomOnNode]:
     """All of it or nothing. Members, and clients that watch a search, are notified."""
     version = _version(data.if_version, if_match)
     try:
@@ -102,7 +104,7 @@ async def update_room(
         if if_match is None:
             raise
         raise ProblemError("precondition_failed", str(error)) from None
-    return _answer(room)
+    return _answer(server, room)
 
 
 @route(
@@ -111,9 +113,19 @@ async def update_room(
     status_code=200,
     response_headers=[ETAG],
 )
-async def end_room(server: Server, room_id: RoomPath, params: NamedDependency[ReasonQuery]) -> Answer[RoomInfo]:
+async def end_room(server: Server, room_id: RoomPath, params: NamedDependency[ReasonQuery]) -> Answer[RoomOnNode]:
     """Everybody leaves, then it ends."""
-    return _answer(await server.rooms.end(room_id, params.reason))
+    return _answer(server, await server.rooms.end(room_id, params.reason))
+
+
+@route(
+    *(post, f"{_ROOM}/move", "nodes", "Move a room", Scope.ADMIN, "throttled"),
+    example={"to": "node-b"},
+    status_code=200,
+)
+async def move_room(server: Server, room_id: RoomPath, data: JSONBody[NewPlace]) -> RoomPlace:
+    """To another node of the cluster, in the middle of its game: nobody drops. Rooms in memory only cannot move."""
+    return await server.nodes.move(room_id, data.to)
 
 
 def _with_key(request: Create, header: str | None) -> Create:

@@ -8,7 +8,9 @@ from holdfast.http.api import Scope
 from holdfast.http.bodies import PageQuery, PlayerQuery, ReasonQuery, SessionChanges, SessionQuery
 from holdfast.http.requests import ApiRequest, caller_of
 from holdfast.http.routes.shared import PlayerPath, RolePath, Server, SessionPath, route
+from holdfast.schemas.cluster import PlayersWanted, SessionsWanted
 from holdfast.schemas.player import PlayerInfo, PlayerPage
+from holdfast.schemas.projection import project
 from holdfast.schemas.role import RolePage
 from holdfast.schemas.session import SessionInfo, SessionPage, TimelineInfo
 
@@ -21,10 +23,8 @@ _ROLE = "/v1/players/{player_id:str}/roles/{role:str}"
 
 @route(get, _SESSIONS, "sessions", "List sessions", Scope.READ, "expired", example={"player": "guest-7Jm2"})
 async def list_sessions(server: Server, params: NamedDependency[SessionQuery]) -> SessionPage:
-    """All, or those that match every parameter."""
-    return server.sessions.list(
-        player=params.player, status=params.status, search=params.search, limit=params.limit, cursor=params.cursor
-    )
+    """All, or those that match every parameter, on all nodes of a cluster."""
+    return await server.everywhere.sessions(project(params, SessionsWanted))
 
 
 @route(get, _SESSION, "sessions", "Get a session", Scope.READ)
@@ -58,25 +58,25 @@ async def drop_session(server: Server, session_id: SessionPath, params: NamedDep
 @route(get, f"{_SESSION}/timeline", "sessions", "Explain a session", Scope.READ)
 async def explain_session(server: Server, session_id: SessionPath) -> TimelineInfo:
     """Why it dropped or ended, in plain words, and what happened to it; for a while also after it has ended."""
-    return server.sessions.timeline(session_id)
+    return await server.timelines.of(session_id)
 
 
 @route(get, _PLAYERS, "players", "List players", Scope.READ, "expired", example={"search": "guest"})
 async def list_players(server: Server, params: NamedDependency[PlayerQuery]) -> PlayerPage:
     """Everybody with a session, a seat or a reservation."""
-    return server.players.list(search=params.search, limit=params.limit, cursor=params.cursor)
+    return await server.everywhere.players(project(params, PlayersWanted))
 
 
 @route(get, _PLAYER, "players", "Get a player", Scope.READ)
 async def get_player(server: Server, player_id: PlayerPath) -> PlayerInfo:
     """Their sessions, rooms and roles."""
-    return server.players.get(player_id)
+    return await server.everywhere.player(player_id)
 
 
 @route(get, f"{_PLAYER}/timeline", "players", "Explain a player's latest session", Scope.READ)
 async def explain_player(server: Server, player_id: PlayerPath) -> TimelineInfo:
     """The newest open session, otherwise the one that ended last."""
-    return server.sessions.latest_timeline(player_id)
+    return await server.timelines.latest_of(player_id)
 
 
 @route(

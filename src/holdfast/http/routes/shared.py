@@ -26,6 +26,7 @@ def _path(description: str, example: str) -> Any:
 
 
 RoomPath = Annotated[str, _path("The room's id.", "rm_Zk3xQv9a")]
+NodePath = Annotated[str, _path("The node's name, or its life.", "node-b")]
 PlayerPath = Annotated[str, _path("The player's id.", "guest-7Jm2")]
 SessionPath = Annotated[str, _path("The session's id.", "se_4hTq0s1c")]
 BanPath = Annotated[

@@ -28,6 +28,7 @@ from holdfast.core.records import Unreadable, channel_record, decode_session, en
 from holdfast.core.session import Session, SessionState
 from holdfast.logs import get_logger
 from holdfast.schemas.cluster import NotFollowed, SessionHandover, Taken
+from holdfast.schemas.events import SessionArrived
 from holdfast.schemas.frames import Request
 from holdfast.server.cluster.departures import Departures
 from holdfast.server.cluster.finder import Finder, Unsure
@@ -106,6 +107,7 @@ class Handovers:
         """
         self._clock = context.clock
         self._limits = context.limits
+        self._publish = context.publish
         self._random = context.random
         self._node = node
         self._departures = departures
@@ -189,7 +191,7 @@ class Handovers:
         key = b"" if self.is_watching(session) else taken.key
         self._saved.let_go(session)
         ended = self._departures.gone([session], life)
-        self._lifecycle.give_away(session)
+        self._lifecycle.give_away(session, self._node.name_of(life))
         self.given += 1
         if connection is not None and heard is not None:
             await self.follow_with(connection, heard, life, key, ended=ended.get(session))
@@ -258,6 +260,7 @@ class Handovers:
             {channel.number: channel.sent for channel in session.channels()},
             [(request.id, request.operation, bytes(request.arguments)) for request in requests],
             self.hops(session) + 1,
+            self._node.life,
         )
         return await self.offered(life, _TAKE, handover, Taken)
 
@@ -290,7 +293,7 @@ class Handovers:
             if self._waiting[key].handover == handover:
                 return Taken(key)
             # Of an earlier offer, whose answer was lost.
-            self._release(former)
+            self._release(former, handover.source)
         if len(self._lifecycle.registry) >= self._limits.sessions_max:
             raise Throttled("the node of this room is full; try again later")
         try:
@@ -307,14 +310,24 @@ class Handovers:
             raise NotAllowed("this session has ended")
         if handover.requests:
             self._hops[session] = handover.hops
-        key = self.expect(session, handover.sent, handover.requests)
+        key = self.expect(session, handover.source, handover.sent, handover.requests)
         self._waiting[key].handover = handover
         return Taken(key)
 
     def expect(
-        self, session: Session, sent: Mapping[int, int], requests: Sequence[tuple[int, str, bytes]] = ()
+        self, session: Session, source: str, sent: Mapping[int, int], requests: Sequence[tuple[int, str, bytes]] = ()
     ) -> bytes:
-        """The connection of this session comes soon; the key that it shows. So much was sent on it."""
+        """The connection of this session comes soon, from the node with this life; the key that it shows. So much was
+        sent on it."""
+        self._publish(
+            SessionArrived(
+                session=session.id,
+                player=session.player_id,
+                player_name=session.name,
+                node=self._node.name_of(source),
+                room=session.room_id,
+            )
+        )
         for channel in session.channels():
             channel.continued(sent.get(channel.number, channel.acked))
         key = self._random.randbytes(_KEY_BYTES)
@@ -379,16 +392,16 @@ class Handovers:
         """Its former node may not have heard that it was taken, and have kept it."""
         while session.state is SessionState.DISCONNECTED:
             try:
-                is_elsewhere = await self._finder.find("session", session.id) is not None
-                if is_elsewhere and session.state is SessionState.DISCONNECTED:
-                    self._release(session)
+                found = await self._finder.find("session", session.id)
+                if found is not None and session.state is SessionState.DISCONNECTED:
+                    self._release(session, found.life)
                 return
             except Unsure:
                 await asyncio.sleep(self._limits.suspect_s)
 
-    def _release(self, session: Session) -> None:
+    def _release(self, session: Session, life: str) -> None:
         self._saved.let_go(session)
-        self._lifecycle.give_away(session)
+        self._lifecycle.give_away(session, self._node.name_of(life))
 
 
 def _channels_of(session: Session) -> list[tuple[int, int]]:

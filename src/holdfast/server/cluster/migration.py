@@ -16,13 +16,13 @@ from dataclasses import dataclass, field
 
 from holdfast.cluster.port import BusError
 from holdfast.cluster.questions import Questions
-from holdfast.core.errors import Invalid, NotAllowed, NotFound, Refused, Throttled
+from holdfast.core.errors import NotAllowed, NotFound, Refused, Throttled
 from holdfast.core.messages import SeatLeft
 from holdfast.core.reasons import Reason
 from holdfast.core.session import Session
 from holdfast.logs import get_logger
 from holdfast.schemas.cluster import MoveRooms, RoomEnd, RoomMove, RoomsMoved, SessionMove
-from holdfast.schemas.events import RoomReleased
+from holdfast.schemas.events import RoomMoved, RoomReleased
 from holdfast.server.cluster.departures import Departures
 from holdfast.server.cluster.finder import Unsure
 from holdfast.server.cluster.handovers import Handovers
@@ -151,7 +151,7 @@ class Migration:
 
     async def move(self, room_id: str, to: str) -> None:
         """Hand a room over to the node with this name or life; `Refused` if it stays where it is."""
-        life = self._life_of(to)
+        life = self._node.life_of(to)
         if self._rooms.get(room_id) is None:
             try:
                 owner = await self._takeover.room(room_id)
@@ -173,17 +173,6 @@ class Migration:
     async def _asked(self, asked: RoomMove) -> bool:
         await self.move(asked.room, asked.to)
         return True
-
-    def _life_of(self, name: str) -> str:
-        members = self._node.watch.membership.members
-        named = [life for life in (self._node.life, *members) if name in {life, self._node.name_of(life)}]
-        alive = [life for life in named if self._node.is_alive(life)]
-        if not alive:
-            known = ", ".join(sorted(self._node.name_of(life) for life in members if self._node.is_alive(life)))
-            raise NotFound(f"there is no node {name!r} in the cluster; there are: {known or 'no others'}")
-        if len(alive) > 1:
-            raise Invalid(f"{len(alive)} nodes have the name {name!r}: use a life, one of {', '.join(alive)}")
-        return alive[0]
 
     async def empty(self) -> None:
         """Hand everything over that can go on elsewhere: durable rooms, and sessions without a room."""
@@ -280,9 +269,10 @@ class Migration:
             if isinstance(error, TimeoutError):
                 raise Throttled("the store does not save at the moment; try again") from None
             raise
-        self._gone(moving)
+        pause_s = self._clock.now() - began_at
+        self._gone(moving, pause_s)
         await self._follow(moving, moved)
-        self.pauses_s.append(self._clock.now() - began_at)
+        self.pauses_s.append(pause_s)
 
     # To rest
 
@@ -375,7 +365,8 @@ class Migration:
         ]
         revisions = {runner.room.id: writer.revision for runner, writer in moving.writers}
         effects = [key for key, _, _ in moving.effects]
-        move = MoveRooms(f"{self._node.life}.{next(self._numbers)}", list(moving.rooms), sessions, revisions, effects)
+        life, rooms = self._node.life, list(moving.rooms)
+        move = MoveRooms(f"{life}.{next(self._numbers)}", rooms, sessions, revisions, effects, life)
         return await self._handovers.offered(moving.life, _TAKE, move, RoomsMoved)
 
     # The outcome
@@ -400,8 +391,9 @@ class Migration:
         is_stalled = any(channel.accepted > channel.applied for channel in session.channels())
         return is_stalled or self._handovers.is_watching(session)
 
-    def _gone(self, moving: "_Moving") -> None:
+    def _gone(self, moving: "_Moving", pause_s: float) -> None:
         """The other node has them."""
+        node = self._node.name_of(moving.life)
         moving.to_resume = {session for session in moving.sessions if self._must_resume(session)}
         for runner, writer in moving.writers:
             if runner.is_closing:
@@ -412,12 +404,13 @@ class Migration:
                     seat.outlet.finish(SeatLeft(Reason.MOVED, "another server has this room"))
             self._committer.remove(writer)
             room, info = runner.room, runner.entry.public_info()
+            self._publish(RoomMoved(room=room.id, node=node, pause_s=round(pause_s, 4), info=info))
             self._publish(RoomReleased(room=room.id, reason=Reason.MOVED, info=info))
             runner.let_go()
         moving.ended = self._departures.gone(moving.sessions, moving.life)
         for session in moving.sessions:
             self._committer.sessions.forget(session)
-            self._lifecycle.give_away(session)
+            self._lifecycle.give_away(session, node)
 
     async def _follow(self, moving: "_Moving", moved: RoomsMoved) -> None:
         """Let the connections follow, except those that have to resume."""
@@ -469,16 +462,18 @@ class Migration:
         if missing:
             raise Throttled(f"room {missing[0]} could not be restored here; the log of this node says why")
         if move.id not in self._taken:
-            self._taken[move.id] = RoomsMoved({each.session: key for each in move.sessions if (key := self._key(each))})
+            self._taken[move.id] = RoomsMoved(
+                {each.session: key for each in move.sessions if (key := self._key(each, move.source))}
+            )
             self._clock.loop.call_later(3 * self._limits.handover_s, self._taken.pop, move.id, None)
         return self._taken[move.id]
 
-    def _key(self, move: SessionMove) -> bytes:
+    def _key(self, move: SessionMove, source: str) -> bytes:
         session = self._lifecycle.registry.get(move.session)
         if session is None or session.connection is not None:
             return b""
         self._rooms.session_switches(session, "expected")
-        return self._handovers.expect(session, move.sent)
+        return self._handovers.expect(session, source, move.sent)
 
     def _ended_meanwhile(self, asked: RoomEnd) -> bool:
         self._rooms.runner(asked.room).end(asked.reason)

@@ -10,6 +10,7 @@ from holdfast.cluster.questions import Questions
 from holdfast.cluster.relay import ClientRelay
 from holdfast.cluster.setting import Cluster
 from holdfast.cluster.watch import MemberWatch
+from holdfast.core.errors import Invalid, NotFound
 from holdfast.core.limits import Limits
 from holdfast.logs import get_logger
 from holdfast.schemas.beat import Beat
@@ -24,14 +25,16 @@ class ClusterNode:
         self,
         cluster: Cluster,
         limits: Limits,
+        life: str,
         make_beat: Callable[[int, float], Beat],
+        *,
         wall_clock: Callable[[], float],
     ) -> None:
         """`make_beat` is called from another thread."""
         self._limits = limits
         self._make_beat = make_beat
         self._cluster = cluster
-        self.life = make_beat(0, 0.0).life
+        self.life = life
         """This run of the process, in the words of all nodes."""
         self.bus: Bus = cluster.make_bus()
         self.watch = MemberWatch(self.bus, self.life, limits, wall_clock)
@@ -77,6 +80,16 @@ class ClusterNode:
         """What this node says of itself now."""
         return self._make_beat(0, 0.0)
 
+    def node_before(self, life: str) -> tuple[str, bool]:
+        """The name of the other node that had something, and whether it is dead; "" for one that is not known."""
+        member = self.watch.membership.members.get(life)
+        return ("", False) if member is None else (self.name_of(life), member.state is MemberState.DEAD)
+
+    @property
+    def name(self) -> str:
+        """What people call this node."""
+        return self.beat.name or self.life
+
     def is_alive(self, life: str) -> bool:
         """Whether a node lives, as far as is known."""
         member = self.watch.membership.members.get(life)
@@ -115,6 +128,22 @@ class ClusterNode:
     def name_of(self, life: str) -> str:
         """The name of a node, for people."""
         if life == self.life:
-            return self.beat.name or life
+            return self.name
         member = self.watch.membership.members.get(life)
         return (member.beat.name if member is not None else "") or life
+
+    def life_of(self, name: str) -> str:
+        """The life of the node with this name, or this life; `Refused` if there is none that lives, or several."""
+        named = [life for life in (self.life, *self.watch.membership.members) if name in {life, self.name_of(life)}]
+        alive = [life for life in named if self.is_alive(life)]
+        if not alive:
+            known = ", ".join(sorted(self.name_of(life) for life in self.lives))
+            raise NotFound(f"there is no node {name!r} in the cluster; there are: {known}")
+        if len(alive) > 1:
+            raise Invalid(f"{len(alive)} nodes have the name {name!r}: use a life, one of {', '.join(alive)}")
+        return alive[0]
+
+    @property
+    def lives(self) -> list[str]:
+        """The nodes that live, this one first."""
+        return [self.life, *(life for life in self.watch.membership.members if self.is_alive(life))]

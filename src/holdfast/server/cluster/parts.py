@@ -1,15 +1,19 @@
 """Composes what makes a server a node of a cluster."""
 
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 
+from holdfast.cluster.membership import MemberChange, MemberState
 from holdfast.cluster.setting import Cluster
 from holdfast.core.session import Session
 from holdfast.observability.exposition import holdfast_version
 from holdfast.schemas.beat import Beat
+from holdfast.schemas.events import Event, NodeDied, NodeJoined, NodeLeft
 from holdfast.schemas.frames import Request
 from holdfast.schemas.node import NodeInfo
 from holdfast.server.cluster.departures import Departures
 from holdfast.server.cluster.edge import Edge
+from holdfast.server.cluster.emptying import Emptying
 from holdfast.server.cluster.finder import Finder
 from holdfast.server.cluster.handovers import Handovers, SavedSessions
 from holdfast.server.cluster.migration import Migration
@@ -23,6 +27,7 @@ from holdfast.server.context import Context
 from holdfast.server.directory.directory import Directory
 from holdfast.server.durability.committer import Committer
 from holdfast.server.durability.recovery import Recovery
+from holdfast.server.health import Drain
 from holdfast.server.rooms.outbox import Outbox
 from holdfast.server.session_messages import SessionMessages
 from holdfast.server.sessions import SessionLifecycle
@@ -56,7 +61,7 @@ class ClusterParts:
         committer: Committer,
         outbox: Outbox,
         messages: SessionMessages,
-        is_draining: Callable[[], bool],
+        drain: Drain,
     ) -> None:
         limits = context.limits
         self.place = cluster.place
@@ -74,7 +79,8 @@ class ClusterParts:
                 kinds=tuple(rooms.types),
                 rows=self.shared.teller.number if self.shared is not None else 0,
                 load=min(1.0, info.rooms / max(1, info.rooms_max)),
-                is_draining=is_draining(),
+                is_draining=drain.is_leaving,
+                is_drained=self.emptying.is_done,
                 loop_age_s=loop_age_s,
                 region=info.region,
                 started_at=started_at,
@@ -99,8 +105,15 @@ class ClusterParts:
         self.shared: SharedDirectory | None = None
         self._limits = TransportLimits.of(limits)
         clock = context.clock
-        self.node = ClusterNode(cluster, limits, beat, lambda: clock.wall_clock())  # noqa: PLW0108 - tests change it
+        self.node = ClusterNode(
+            cluster,
+            limits,
+            life,
+            beat,
+            wall_clock=lambda: clock.wall_clock(),  # noqa: PLW0108 - tests change it
+        )
         recovery.clock_ahead_s = self.node.clock_ahead_s
+        recovery.node_before = self.node.node_before
         self.finder = Finder(self.node.questions, whereabouts(rooms, has_session, is_expected))
         self.takeover = Takeover(
             context,
@@ -145,6 +158,8 @@ class ClusterParts:
             answered=answered,
             is_full=rooms.why_not_taken,
         )
+        self.node.watch.on_change.append(partial(_publish_change, context.publish, self.node))
+        self.emptying = Emptying(context, self.node, drain=drain, migration=self.migration, rooms=rooms)
         self.edge = Edge(
             self.node,
             self.takeover,
@@ -190,6 +205,7 @@ class ClusterParts:
 
     async def stop_taking(self) -> None:
         """Take nothing more, and give nothing more away: this node ends."""
+        self.emptying.stop()
         self.edge.stop()
         self.takeover.stop()
         self.directory.stop()
@@ -201,3 +217,18 @@ class ClusterParts:
         """Everything here is saved: others may have it."""
         self.departures.stop()
         await self.node.stop()
+
+
+def _publish_change(publish: Callable[[Event], None], node: ClusterNode, change: MemberChange) -> None:
+    """Tell of another node that has come or gone."""
+    name = node.name_of(change.life)
+    match change.after:
+        case MemberState.ALIVE if change.before is not MemberState.SUSPECT:
+            version = node.watch.membership.members[change.life].beat.version
+            publish(NodeJoined(node=name, life=change.life, version=version))
+        case MemberState.DEAD:
+            publish(NodeDied(node=name, life=change.life, why=change.why))
+        case MemberState.LEFT:
+            publish(NodeLeft(node=name, life=change.life))
+        case _:
+            pass

@@ -128,6 +128,8 @@ class Recovery:
         """The keys of records that could not be read, and why."""
         self.read_again: Callable[[list[str], list[str]], Coroutine[Any, Any, None]] | None = None
         """Instead of reading again what another server has written, where that one may have it now."""
+        self.node_before: Callable[[str], tuple[str, bool]] = lambda _: ("", False)
+        """The name of the node of a cluster with this life, if that is another one, and whether it has died."""
         self.on_session: list[Callable[[Session], None]] = []
         """A session was restored, with its room; a listener may end it."""
         self.clock_ahead_s: Callable[[str], float] = lambda _: 0.0
@@ -449,7 +451,17 @@ class Recovery:
             self._set_timer(runner, timer, timer.due_at - saved.record.clock - self._passed_s(saved.record))
         age_s = self._age_s(runner.room, saved.record) or 0.0
         info = runner.entry.public_info()
-        self._publish(RoomRecovered(room=room_id, kind=runner.room.kind, age_s=round(age_s, 3), info=info))
+        node, has_died = self.node_before(saved.record.node)
+        self._publish(
+            RoomRecovered(
+                room=room_id,
+                kind=runner.room.kind,
+                age_s=round(age_s, 3),
+                info=info,
+                node=node,
+                has_died=has_died,
+            )
+        )
         runner.recovered()
         # The first commit takes the room over from the server that had it.
         made.changed()
@@ -469,7 +481,7 @@ class Recovery:
                 self._restore_channel(session, "seat", seat, runner.room, record)
             made.restoring(session, "seat")
             runner.restore_seat(session, data, options, seat)
-            self._tell(session)
+            self._tell(session, record)
         self._give_objects(context, saved.owners)
         self._fill_groups(context, saved.groups)
         host = runner.seats.occupied_by(record.listing.host)
@@ -491,7 +503,7 @@ class Recovery:
             session.expires_at = self._clock.now() + session.grace_s
             self._lifecycle.graces.begin(session)
             if is_new:
-                self._tell(session)
+                self._tell(session, saved.record)
 
     def _spectator_of(self, place: SeatRecord, room_id: str) -> Session:
         """The session that watches from a place; if it is lost, the place is held until its grace has passed."""
@@ -619,7 +631,8 @@ class Recovery:
                 for entry in entries:
                     self._committer.discard(SavedSend(entry.key, entry.revision))
 
-    def _tell(self, session: Session) -> None:
+    def _tell(self, session: Session, room: RoomRecord | None = None) -> None:
+        node, has_died = self.node_before(room.node) if room is not None else ("", False)
         self._publish(
             Restored(
                 session=session.id,
@@ -628,6 +641,8 @@ class Recovery:
                 grace_s=session.grace_s,
                 room=session.room_id,
                 spectating=session.spectating,
+                node=node,
+                has_died=has_died,
             )
         )
 

@@ -59,6 +59,11 @@ class RoomOperations:
         """Find rooms, private ones too."""
         return await self._directory.index.search(request, None)
 
+    def life_of(self, room_id: str) -> str:
+        """The life of the other node that lists a room; empty if it is here."""
+        remote = self._directory.index.remote.get(room_id)
+        return remote.life if remote is not None and self._directory.get(room_id) is None else ""
+
     def get(self, room_id: str) -> RoomInfo:
         """One room, or one that ended recently."""
         ended = self._directory.names.ended(room_id)

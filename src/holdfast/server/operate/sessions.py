@@ -15,14 +15,12 @@ from holdfast.core.session import Session, is_agent
 from holdfast.identity.password import Password
 from holdfast.identity.port import Authenticator, Busy
 from holdfast.identity.tickets import Tickets
-from holdfast.observability.explain import describe, explain
-from holdfast.observability.timeline import Timelines
 from holdfast.schemas.account import AccountInfo, TicketInfo
 from holdfast.schemas.frames import sentence
 from holdfast.schemas.player import PlayerInfo, PlayerPage
 from holdfast.schemas.projection import project
 from holdfast.schemas.role import RolePage
-from holdfast.schemas.session import SessionInfo, SessionPage, TimelineEntry, TimelineInfo
+from holdfast.schemas.session import SessionInfo, SessionPage
 from holdfast.server.admission.access import Access
 from holdfast.server.admission.sign_in import store_busy
 from holdfast.server.context import Context, page_of
@@ -43,20 +41,21 @@ class SessionOperations:
         context: Context,
         lifecycle: SessionLifecycle,
         stored: StoredSessions,
-        timelines: Timelines,
         *,
         saved_end: Callable[[Session], Awaitable[None] | None],
         messages: SessionMessages,
+        node: str,
     ) -> None:
-        """`saved_end` returns the wait until an end is saved, if it is saved at all."""
+        """`saved_end` returns the wait until an end is saved, if it is saved at all; `node` is the name of this node of
+        a cluster."""
         self._now = context.clock.now
         self._limits = context.limits
         self._lifecycle = lifecycle
         self._registry = lifecycle.registry
         self._stored = stored
-        self._timelines = timelines
         self._saved_end = saved_end
         self._messages = messages
+        self._node = node
         self._broadcasts = Bucket(Rate(self._limits.broadcasts_burst, self._limits.broadcasts_per_s))
 
     def list(self, *, player: str = "", status: str = "", search: str = "", limit: int, cursor: str) -> SessionPage:
@@ -121,38 +120,6 @@ class SessionOperations:
         self._broadcasts.take(self._now())
         return sent
 
-    def timeline(self, session_id: str) -> TimelineInfo:
-        """What happened to a session, and why; also for one that ended recently."""
-        self._stored.restore(session_id)
-        session = self._registry.get(session_id)
-        player_id, name = (session.player_id, session.name) if session is not None else ("", "")
-        timeline = self._timelines.get(session_id, player_id, name)
-        if timeline is None:
-            raise NotFound(
-                f"unknown session {session_id!r}: it was never on this node, or ended more than "
-                f"{self._limits.timeline_kept_s:g} s ago"
-            )
-        explanation = explain(timeline.events, timeline.name)
-        return TimelineInfo(
-            session=session_id,
-            player=timeline.player,
-            status=session.status if session is not None else timeline.status,
-            explanation=explanation.verdict,
-            entries=[TimelineEntry(event.at, event.name, describe(event), event.body) for event in timeline.events],
-            advice=explanation.advice,
-            reason=explanation.reason or "",
-            forgotten=timeline.forgotten,
-            name=timeline.name,
-        )
-
-    def latest_timeline(self, player_id: str) -> TimelineInfo:
-        """The timeline of a player's latest session: the newest open one, otherwise the one that ended last."""
-        sessions = self._registry.of_player(player_id)
-        latest = sessions[-1].id if sessions else self._timelines.last_of(player_id)
-        if latest is None:
-            raise NotFound(f"player {player_id!r} has no session on this node, and none ended recently")
-        return self.timeline(latest)
-
     def _find(self, session_id: str) -> Session:
         self._stored.restore(session_id)
         session = self._registry.get(session_id)
@@ -161,7 +128,7 @@ class SessionOperations:
         return session
 
     def _info(self, session: Session) -> SessionInfo:
-        return project(describe_session(session, self._now()), SessionInfo)
+        return project(describe_session(session, self._now()), SessionInfo, node=self._node)
 
 
 def _matches(session: Session, search: str) -> bool:
@@ -178,8 +145,10 @@ def is_in_name(search: str, name: str) -> bool:
 class PlayerOperations:
     """The players of one node: everybody with a session, a seat or a reservation."""
 
-    def __init__(self, sessions: SessionRegistry, directory: Directory, access: Access) -> None:
+    def __init__(self, sessions: SessionRegistry, directory: Directory, access: Access, node: str) -> None:
+        """`node` is the name of this node of a cluster."""
         self._sessions = sessions
+        self._node = node
         self._directory = directory
         self._access = access
 
@@ -194,26 +163,23 @@ class PlayerOperations:
         )
         found = (each for each in self._directory.players() if search in each)
         page, more = page_of(chain(with_session, found), limit, cursor)
-        return PlayerPage([self._info(each) for each in page], more)
+        return PlayerPage([self.look(each) for each in page], more)
 
-    def get(self, player_id: str) -> PlayerInfo:
-        info = self._info(player_id)
-        if not (info.sessions or info.rooms or info.granted or info.revoked):
-            raise NotFound(f"player {player_id!r} has no session, seat or reservation on this node")
-        return info
-
-    def _info(self, player_id: str) -> PlayerInfo:
+    def look(self, player_id: str) -> PlayerInfo:
+        """What this node has of a player, who may be unknown."""
         sessions, changes = self._sessions.of_player(player_id), self._access.roles.changes(player_id)
+        rooms = [runner.room.id for runner in self._directory.rooms_of(player_id)]
         return PlayerInfo(
             id=player_id,
             sessions=[str(session.id) for session in sessions],
-            rooms=[runner.room.id for runner in self._directory.rooms_of(player_id)],
+            rooms=rooms,
             account=next((session.account for session in sessions if session.account), ""),
             roles=sorted({role for session in sessions for role in session.roles}),
             granted=changes.granted,
             revoked=changes.revoked,
             name=self._directory.name_of(player_id),
             is_agent=is_agent(player_id),
+            nodes=[self._node] if self._node and (sessions or rooms) else [],
         )
 
     # Roles. Each takes effect at once, also for players who are away, and returns once it is saved. `by` names who did
@@ -222,17 +188,17 @@ class PlayerOperations:
     async def grant(self, player_id: str, role: str, *, by: str = "") -> PlayerInfo:
         """Give a player a role, whatever their authenticator says."""
         await self._access.grant(player_id, role, by=by)
-        return self._info(player_id)
+        return self.look(player_id)
 
     async def revoke(self, player_id: str, role: str, *, by: str = "") -> PlayerInfo:
         """Take a role from a player, whatever their authenticator says."""
         await self._access.revoke(player_id, role, by=by)
-        return self._info(player_id)
+        return self.look(player_id)
 
     async def reset_roles(self, player_id: str, *, by: str = "") -> PlayerInfo:
         """Undo what was granted and revoked: the player has the roles that their authenticator says."""
         await self._access.reset_roles(player_id, by=by)
-        return self._info(player_id)
+        return self.look(player_id)
 
     def roles(self, *, limit: int, cursor: str) -> RolePage:
         """The players whose roles were changed, in the order of their ids."""
