@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from random import Random
 
-SHORT = ("kill node", "move and kill", "drain", "stop node 1.5", "kill leader")
+SHORT = ("kill node", "move", "move and kill", "drain", "stop node 1.5", "kill leader")
 """The form that takes less than a minute."""
 
 # So many of each for every hundred kills of a node; at least one.
