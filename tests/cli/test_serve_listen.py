@@ -180,6 +180,18 @@ async def test_enet_is_served_when_a_port_for_it_is_named(game: Path) -> None:
             assert session.transport == "enet"
 
 
+async def test_udp_is_beside_the_others_when_a_port_for_it_is_named(game: Path) -> None:
+    async with holdfast_process("serve", str(game), *ANY_PORTS, "--udp-port", "0") as process:
+        announcement = await read_until(process, "Press Ctrl-C to stop")
+
+        assert "for unreliable messages of these" in fact(announcement, "udp")
+        for name in ("websocket", "tcp"):
+            async with holdfast.connect(fact(announcement, name)) as session, asyncio.timeout(DEADLINE_S):
+                while session.latest_transport != "udp":  # noqa: ASYNC110 - nothing announces it
+                    await asyncio.sleep(0.02)
+                assert session.transport == name
+
+
 async def test_enet_on_a_public_address_is_refused_though_there_is_a_certificate(
     game: Path, certificates: Certificates
 ) -> None:

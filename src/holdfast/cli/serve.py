@@ -14,7 +14,7 @@ from click.core import ParameterSource
 from rich.console import Console
 
 import holdfast
-from holdfast import HttpApi, Server, Storage, Tls, WebSocket
+from holdfast import HttpApi, Server, Storage, Tls, Udp, WebSocket
 from holdfast.cli.loading import Game, load
 from holdfast.cli.options import (
     API_KEY_VARIABLE,
@@ -396,6 +396,8 @@ def _listening(server: Server) -> Iterator[Fact]:
     """Where it listens, and who may connect."""
     listeners = server.listeners
     yield from server.urls.items()
+    if (udp := server.addresses.get(Udp.transport)) is not None:
+        yield "udp", f"{peer_name(udp)}, for unreliable messages of these"
     for tls in listeners.certificates:
         yield "tls", f"{tls.certificate}, read again when it changes"
     if listeners.is_insecure:
