@@ -56,7 +56,7 @@ class NatsCluster:
     def url(self, name: str) -> str:
         """The address of a store or a cluster with this name."""
         places = ",".join(server.url.removeprefix("nats://") for server in self.servers)
-        return f"nats://{places}/{name}?monitor={','.join(server.monitor for server in self.servers)}"
+        return f"nats://{places}/{name}?insecure=yes&monitor={','.join(server.monitor for server in self.servers)}"
 
     def leader(self) -> int | None:
         """Which of them leads the only stream, as far as one of them knows."""

@@ -23,6 +23,7 @@ from holdfast.stores.nats.link import NatsLink, NoAnswer
 from holdfast.stores.nats.messages import SavedMessage
 from holdfast.stores.nats.reading import NatsReader
 from holdfast.stores.nats.subjects import Subjects
+from holdfast.stores.port import Claim
 from tests.cases import every_case
 from tests.deadlines import DEADLINE_S
 from tests.e2e.serving import python_process, read_until
@@ -435,9 +436,9 @@ async def test_a_full_stream_refuses_and_forgets_nothing(store: NatsStore) -> No
 # Setup
 
 
-async def opened(url: str) -> None:
+async def opened(url: str, claim: Claim = "sole") -> None:
     store = NatsStore(url)
-    await store.open("sole")
+    await store.open(claim)
     await store.close()
 
 
@@ -495,6 +496,54 @@ async def test_without_passwords_and_encryption_only_this_machine_is_fine(
         "whoever reaches the NATS server can read and change this store",
         "the link to NATS is not encrypted",
     ]
+
+
+async def test_a_cluster_across_machines_is_refused_without_a_password_or_without_encryption(
+    name: str, server: NatsServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    shared = shared_server()
+    # Not the text of a loopback address, so it might be any other machine.
+    open_to_all = f"nats://127.1:{shared.port}/{name}?monitor={shared.monitor}"
+    server.settings["more"] = 'authorization { user: "ada", password: "secret" }'
+    server.start()
+
+    with pytest.raises(ValueError, match=r"read and change this store: add `authorization .*\?insecure=yes"):
+        await opened(open_to_all, "member")
+    with pytest.raises(ValueError, match=r"is not encrypted: add `tls .*write tls:// instead of nats://"):
+        await opened(f"nats://ada:secret@127.1:{server.port}", "member")
+    await opened(f"{open_to_all}&insecure=yes", "member")
+
+    assert warnings(caplog) == [
+        "whoever reaches the NATS server can read and change this store",
+        "the link to NATS is not encrypted",
+        "this cluster has one NATS server: while its machine is away, durable rooms of all nodes stand still",
+    ]
+
+
+async def test_with_certificates_on_both_sides_nobody_needs_a_password_and_nobody_without_one_gets_in(
+    server: NatsServer, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    authority, stranger = trustme.CA(), trustme.CA()
+    authority.cert_pem.write_to_path(tmp_path / "ca.pem")
+    for name, issuer in (("server", authority), ("node", authority), ("stranger", stranger)):
+        issuer.issue_cert("127.0.0.1").private_key_and_cert_chain_pem.write_to_path(tmp_path / f"{name}.pem")
+    server.settings["more"] = (
+        f'tls {{ cert_file: "{tmp_path}/server.pem", key_file: "{tmp_path}/server.pem", ca_file: "{tmp_path}/ca.pem",'
+        " verify: true }"
+    )
+    server.start()
+    place = f"tls://127.0.0.1:{server.port}/arena?monitor={server.monitor}&ca={tmp_path}/ca.pem"
+
+    await opened(f"{place}&certificate={tmp_path}/node.pem", "member")
+    link = NatsLink(parse_address(f"{place}&certificate={tmp_path}/node.pem"), Limits())
+    await link.open()
+    assert link.server["tls_verify"]
+    await link.close()
+    for certificate in ("", f"&certificate={tmp_path}/stranger.pem"):
+        with pytest.raises(Unavailable, match="check the certificates"):
+            await NatsStore(f"{place}{certificate}", limits=Limits(nats_connect_s=1.5)).open("member")
+
+    assert warnings(caplog) == []
 
 
 async def test_the_link_is_encrypted_and_a_password_is_used_and_a_wrong_one_is_refused(

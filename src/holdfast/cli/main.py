@@ -14,6 +14,7 @@ _COMMANDS = {
     "key": "holdfast.cli.options",
     "nodes": "holdfast.cli.nodes",
     "rooms": "holdfast.cli.rooms",
+    "store": "holdfast.cli.store",
     "sessions": "holdfast.cli.operate",
     "players": "holdfast.cli.operate",
     "placements": "holdfast.cli.operate",

@@ -114,7 +114,7 @@ class StoredRoom:
 
 
 @asynccontextmanager
-async def _opened(url: str, claim: Claim = "shared", *, must_exist: bool = True) -> AsyncIterator[Store]:
+async def opened_store(url: str, claim: Claim = "shared", *, must_exist: bool = True) -> AsyncIterator[Store]:
     """Open the store at a URL; its errors become `ClickException`s."""
     scheme, _, path = url.partition(":")
     if scheme == "memory":
@@ -232,7 +232,7 @@ def list_rooms(*, node: Node, store: str | None, limit: int, as_json: bool, **re
 
 
 async def _facts(url: str) -> list[dict[str, Any]]:
-    async with _opened(url) as store:
+    async with opened_store(url) as store:
         return [room.facts() for room in await _all_rooms(store)]
 
 
@@ -266,7 +266,7 @@ def export_room(store: str, room_id: str | None, output: Path | None, *, is_all:
 
 
 async def _export(url: str, room_id: str, output: Path | None) -> None:
-    async with _opened(url) as store:
+    async with opened_store(url) as store:
         room = await _get_room(store, room_id, url)
         try:
             await _write(store, room, output)
@@ -276,7 +276,7 @@ async def _export(url: str, room_id: str, output: Path | None) -> None:
 
 async def _export_all(url: str, folder: Path) -> None:
     failed = 0
-    async with _opened(url) as store:
+    async with opened_store(url) as store:
         found = await _all_rooms(store)
         for room in found:
             try:
@@ -348,7 +348,7 @@ def import_room(store: str, file: Path, room_id: str | None, *, replace: bool) -
 
 
 async def _import(url: str, file: RoomFile, room_id: str, *, replace: bool) -> None:
-    async with _opened(url, "sole", must_exist=False) as store:
+    async with opened_store(url, "sole", must_exist=False) as store:
         former = await _find_room(store, room_id)
         if former is not None and not replace:
             raise click.ClickException(
@@ -376,7 +376,7 @@ def delete_room(store: str, room_id: str, *, yes: bool) -> None:
 
 
 async def _delete(url: str, room_id: str, *, is_sure: bool) -> None:
-    async with _opened(url, "sole") as store:
+    async with opened_store(url, "sole") as store:
         room = await _get_room(store, room_id, url)
         if not is_sure:
             click.confirm(f"Delete room {room_id} for good?", abort=True)

@@ -42,6 +42,8 @@ class NatsAddress(msgspec.Struct, frozen=True, kw_only=True):
     certificate: str = ""
     """A file with this server's own certificate, if the NATS servers ask for one; `key` is its key."""
     key: str = ""
+    is_insecure: bool = False
+    """A cluster may use NATS servers on other machines without encryption, and without a login."""
 
     @property
     def is_encrypted(self) -> bool:
@@ -111,10 +113,16 @@ def _with_options(url: str, address: NatsAddress, query: str) -> NatsAddress:
     monitors = tuple(filter(None, options.pop("monitor", "").split(",")))
     if any(urlsplit(each).scheme not in {"http", "https"} for each in monitors):
         raise ValueError(f"{_shown(url)}: monitor is the HTTP address of a NATS server, as in http://127.0.0.1:8222")
+    insecure = options.pop("insecure", "")
+    if insecure not in {"", "yes"}:
+        raise ValueError(
+            f"{_shown(url)}: insecure=yes is for a network that nobody else can reach; otherwise remove it"
+        )
     files = {name: options.pop(name, "") for name in ("credentials", "ca", "certificate", "key")}
     if options:
         raise ValueError(
-            f"{_shown(url)}: unknown option {min(options)}; there are replicas, monitor, {', '.join(files)}"
+            f"{_shown(url)}: unknown option {min(options)}; there are replicas, monitor, insecure,"
+            f" {', '.join(files)}"
             f"{_spelling(url)}"
         )
     for name, file in files.items():
@@ -126,7 +134,9 @@ def _with_options(url: str, address: NatsAddress, query: str) -> NatsAddress:
         raise ValueError(f"{_shown(url)}: certificates are for an encrypted link: write tls:// instead of nats://")
     if files["credentials"] and (address.user or address.token):
         raise ValueError(f"{_shown(url)}: there are two logins: remove the one before the server, or credentials=")
-    return msgspec.structs.replace(address, replicas=replicas, monitors=monitors, **files)
+    return msgspec.structs.replace(
+        address, replicas=replicas, monitors=monitors, is_insecure=insecure == "yes", **files
+    )
 
 
 def _spelling(url: str) -> str:

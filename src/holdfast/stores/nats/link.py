@@ -123,7 +123,11 @@ class NatsLink:
                 await asyncio.wait([connecting], timeout=_CANCEL_AGAIN_S)
         if is_late:
             why = f" ({self._last_error})" if str(self._last_error or "") else ""
-            check = "the user and the password" if self._is_refused else "that it runs, and its address"
+            check = "that it runs, and its address"
+            if self._is_refused:
+                check = "the user and the password"
+            elif isinstance(self._last_error, ssl.SSLError):
+                check = "the certificates: ca=FILE of those who signed the NATS server's, certificate=FILE of this node"
             raise Unavailable(f"no NATS server lets this one in{why}; check {check}")
         try:
             connecting.result()

@@ -17,7 +17,7 @@ from holdfast.stores.nats.address import NatsAddress
 from holdfast.stores.nats.link import ApiAnswer, ApiError, NatsLink, NoResponder
 from holdfast.stores.nats.messages import EXPECTED, TOO_MANY, BatchIds, NatsMessage, PublishAck, in_one_batch
 from holdfast.stores.nats.subjects import Subjects
-from holdfast.stores.port import Unavailable
+from holdfast.stores.port import Claim, Unavailable
 
 log = get_logger("holdfast.stores")
 
@@ -72,9 +72,12 @@ class _Jsz(msgspec.Struct):
     config: _JszConfig = msgspec.field(default_factory=_JszConfig)
 
 
-async def prepare(link: NatsLink, address: NatsAddress, limits: NatsLimits, *, is_server: bool, make: bool) -> None:
+async def prepare(link: NatsLink, address: NatsAddress, limits: NatsLimits, *, claim: Claim, make: bool) -> None:
     """Check the NATS servers and the stream, which is made if it may be. A server also warns of what is doubtful."""
     _check_version(link)
+    if claim == "member":
+        # Before anything of the game is written there.
+        _check_readers(link, address)
     if link.payload_bytes_max < _PAYLOAD_MIN:
         raise ValueError(
             f"{address}: this NATS server takes no message above {link.payload_bytes_max} bytes: add `max_payload: 1MB`"
@@ -89,11 +92,17 @@ async def prepare(link: NatsLink, address: NatsAddress, limits: NatsLimits, *, i
             raise ValueError(f"{address}: {account.error.description}: {_ENABLE}")
         raise Unavailable(f"JetStream is not ready: {account.error.description}")
     config = await _stream(link, address, make=make)
-    if is_server:
+    if claim != "shared":
         await _check_saving(address, limits, config)
         await _check_batches(link, Subjects(address.name))
-        _warn_of_readers(link, address)
+        for what, fix in _readers(link, address):
+            log.warning(what, fix=fix)
         _warn_of_replicas(link, address, config)
+        if claim == "member" and not address.is_local and "cluster" not in link.server:
+            log.warning(
+                "this cluster has one NATS server: while its machine is away, durable rooms of all nodes stand still",
+                fix="start three NATS servers on three machines, as in deploy/nats/nats.conf, and name all of them",
+            )
 
 
 def _check_version(link: NatsLink) -> None:
@@ -221,18 +230,28 @@ def _fetch(url: str, within_s: float) -> bytes:
     return content
 
 
-def _warn_of_readers(link: NatsLink, address: NatsAddress) -> None:
+def _readers(link: NatsLink, address: NatsAddress) -> list[tuple[str, str]]:
+    """Who else could read and change what nodes say and save, each with the lines to change."""
     if address.is_local:
-        return
-    if not link.server.get("auth_required"):
-        log.warning(
-            "whoever reaches the NATS server can read and change this store",
-            fix='add `authorization { user: "game", password: "…" }` to its configuration',
-        )
+        return []
+    found = []
+    if not link.server.get("auth_required") and not link.server.get("tls_verify"):
+        fix = 'add `authorization { user: "game", password: "…" }` to its configuration'
+        found.append(("whoever reaches the NATS server can read and change this store", fix))
     if not address.is_encrypted and not link.server.get("tls_required"):
-        log.warning(
-            "the link to NATS is not encrypted",
-            fix="add `tls { cert_file: …, key_file: … }` to its configuration, and write tls:// instead of nats://",
+        fix = "add `tls { cert_file: …, key_file: … }` to its configuration, and write tls:// instead of nats://"
+        found.append(("the link to NATS is not encrypted", fix))
+    return found
+
+
+def _check_readers(link: NatsLink, address: NatsAddress) -> None:
+    """What nodes say to each other goes through NATS too, sign-ins of relayed clients included."""
+    if address.is_insecure:
+        return
+    for what, fix in _readers(link, address):
+        raise ValueError(
+            f"{address}: {what}: {fix}, as in deploy/nats/nats.conf; or, in a network that nobody else can reach, put"
+            " ?insecure=yes behind the address"
         )
 
 

@@ -63,7 +63,7 @@ class NatsStore:
         link = NatsLink(self.address, self._limits)
         await link.open()
         try:
-            await prepare(link, self.address, self._limits, is_server=claim != "shared", make=not self._must_exist)
+            await prepare(link, self.address, self._limits, claim=claim, make=not self._must_exist)
             reader = NatsReader(link, self._subjects, self._limits)
             holder = StoreHolder(link, reader, self._subjects, self._limits, place=str(self.address))
             if claim == "member":
