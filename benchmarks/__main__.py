@@ -31,7 +31,10 @@ CLUSTER = ("cluster_takeover", "cluster_moves", "cluster_relay", "cluster_nodes"
 """With three NATS servers and three nodes; their name for all of them is "cluster"."""
 DETAILS: dict[str, tuple[str, ...]] = {
     "spectators": ("tick", "--rooms", "1", "--players", "1", "--spectators", "2000", "--hz", "5", "--rounds", "3"),
-    **{name: (name,) for name in ("commit_bytes", "recovery", "restart", "saved", "large_state", "directory", "state")},
+    **{
+        name: (name,)
+        for name in ("commit_bytes", "recovery", "restart", "saved", "large_state", "directory", "state", "workers")
+    },
     "crowded_storm": ("storm",),
     "compression": ("compression",),
     **{name: (name,) for name in CLUSTER},

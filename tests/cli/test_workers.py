@@ -9,7 +9,7 @@ import sys
 from asyncio.subprocess import Process
 from collections import Counter
 from collections.abc import AsyncIterator, Callable
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 
 import pytest
@@ -18,7 +18,16 @@ import holdfast
 from holdfast import ClientRoom, ClientSession, Message
 from tests.cli.served_games import write
 from tests.deadlines import DEADLINE_S
-from tests.e2e.serving import ANY_PORTS, end_of, holdfast_process, read_until, result_of, websocket_address
+from tests.e2e.serving import (
+    ANY_PORTS,
+    end_of,
+    holdfast_process,
+    http_address,
+    read_until,
+    result_of,
+    websocket_address,
+)
+from tests.ports import free_ports
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="looks into /proc")
 
@@ -307,6 +316,41 @@ async def test_each_line_of_the_log_says_which_worker_it_is_of(game: Path) -> No
 
     lines = [line for line in result.stderr.splitlines() if "node.ready" in line]
     assert sorted(re.findall(r'"node": "([^"]+)", "node_"', "".join(lines))) == ["worker-1", "worker-2"]
+
+
+async def test_each_worker_has_metrics_of_its_own_and_any_of_them_answers_on_the_common_port(game: Path) -> None:
+    first, _ = ports = next_to_each_other()
+    async with group(game, "--worker-http-port", str(first)) as running, AsyncExitStack() as stack:
+        sessions = [await connected(stack, running.url) for _ in range(12)]
+        own = [connections_in(await fetched("127.0.0.1", port, "/metrics")) for port in ports]
+        common = await fetched(*http_address(running.announcement), "/livez")
+
+    assert f"at /metrics of the ports {first} to {first + 1}" in running.announcement
+    assert sum(own) == len(sessions)
+    assert min(own) > 0
+    assert "200 OK" in common
+
+
+def next_to_each_other() -> tuple[int, int]:
+    for port in free_ports(50):
+        with socket.socket() as trial, suppress(OSError):
+            trial.bind(("127.0.0.1", port + 1))
+            return port, port + 1
+    raise AssertionError("there are no two free ports")
+
+
+async def fetched(host: str, port: int, path: str) -> str:
+    reader, writer = await asyncio.open_connection(host, port)
+    writer.write(f"GET {path} HTTP/1.1\r\nHost: {host}:{port}\r\nConnection: close\r\n\r\n".encode())
+    async with asyncio.timeout(DEADLINE_S):
+        answer = await reader.read()
+    writer.close()
+    return answer.decode()
+
+
+def connections_in(metrics: str) -> int:
+    """Those over WebSocket, that are open now."""
+    return int(sum(float(value) for value in re.findall(r"(?m)^holdfast_connections\{[^}]*\} (\S+)", metrics)))
 
 
 async def test_enet_clients_are_spread_too(game: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import jsonschema
 import pytest
-import yaml
+import yaml  # type: ignore[import-untyped]  # has no types of its own
 
 from holdfast import Limits, PlayerData, Room, Server
 from holdfast.cli.serve import serve

@@ -4,7 +4,7 @@ import errno
 import os
 import re
 import socket
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import get_args
@@ -105,7 +105,7 @@ class StoreInfo:
     metavar="URL",
     envvar=CLUSTER_VARIABLE,
     help="Make this server a node of a cluster, instead of --store: the addresses of its NATS servers and its name, as"
-    f" in nats://10.0.0.1,10.0.0.2,10.0.0.3/arena; also ${CLUSTER_VARIABLE}, which other users cannot read.",
+    f" in tls://10.0.0.1,10.0.0.2,10.0.0.3/arena; also ${CLUSTER_VARIABLE}, which other users cannot read.",
 )
 @click.option(
     "--workers",
@@ -119,6 +119,11 @@ class StoreInfo:
     type=click.Path(file_okay=False, path_type=Path),
     metavar="FOLDER",
     help="The folder in which --workers save durable rooms; by default game.holdfast for game.py.",
+)
+@port_option(
+    *("--worker-http-port", None),
+    "With --workers: the first one also serves the HTTP API alone on this port, the second on the next one, and so on."
+    " For /metrics, which are those of the worker that answers.",
 )
 @click.option(
     "--recovery",
@@ -167,6 +172,7 @@ def serve(  # noqa: PLR0913 - one parameter for each option
     cluster: str | None,
     workers: int | None,
     data: Path | None,
+    worker_http_port: int | None,
     recovery: Pace,
     takeover: bool,
     drain: float,
@@ -208,6 +214,7 @@ def serve(  # noqa: PLR0913 - one parameter for each option
             name=name,
             listening=listening,
             http=None if no_http else (http_host, http_port),
+            own_http_port=worker_http_port,
             limits=limits,
         )
         context.exit(_serve_with_workers(options))
@@ -357,12 +364,12 @@ def _reject_options(context: click.Context, game: str) -> None:
             raise click.ClickException(f"{game} makes its own server: set {parameter.opts[0]} there, in its code.")
 
 
-def _api(host: str, port: int, tls: Tls | None, web: Path | None, listening: socket.socket | None = None) -> HttpApi:
+def _api(host: str, port: int, tls: Tls | None, web: Path | None, sockets: Sequence[socket.socket] = ()) -> HttpApi:
     # On loopback without TLS: the certificate is for another name, and nobody else is on the way.
     if is_loopback(host):
         tls = None
     try:
-        return HttpApi(host, port, keys=read_api_keys(), tls=tls, web=web, listening=listening)
+        return HttpApi(host, port, keys=read_api_keys(), tls=tls, web=web, sockets=sockets)
     except ValueError as error:
         advice = f"set ${API_KEY_VARIABLE}" if web is None else "remove --web or --http-host"
         raise click.ClickException(f"{error} On the command line: {advice}.") from None

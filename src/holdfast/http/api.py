@@ -189,12 +189,12 @@ class HttpApi:
         limits: HttpLimits | None = None,
         tls: "Tls | None" = None,
         web: Path | None = None,
-        listening: socket.socket | None = None,
+        sockets: Sequence[socket.socket] = (),
     ) -> None:
         """With a certificate it serves https://; it may be that of the game's own ports.
 
-        `listening` is a socket that is bound already, instead of one at `host` and `port`: several processes may have
-        it. `web` is a folder with a game's own pages, shown under /play to this machine only.
+        `sockets` are bound already, instead of one at `host` and `port`: several processes may have them.
+        `web` is a folder with a game's own pages, shown under /play to this machine only.
         """
         check_binding(host, has_keys=bool(keys))
         if web is not None and not is_loopback(host):
@@ -209,8 +209,8 @@ class HttpApi:
         self.tls = tls
         """Its certificate, which the server renews with those of its ports."""
         self.web = web
-        self._listening = listening
-        self._stop: Callable[[], Awaitable[None]] | None = None
+        self._sockets = tuple(sockets)
+        self._stops: list[Callable[[], Awaitable[None]]] = []
 
     @property
     def scheme(self) -> str:
@@ -224,16 +224,18 @@ class HttpApi:
         # By name, so that they are imported now, and not with this module.
         app = import_module("holdfast.http.app").App(operations, self._keys, self._limits, folder=folder)
         ssl = None if self.tls is None else self.tls.context
-        server = import_module("holdfast.http.serving").HttpServer(
-            app, self._host, self._port, ssl=ssl, listening=self._listening
-        )
-        await server.start()
-        self._stop = server.stop
-        address: tuple[str, int] = server.address
-        return address
+        addresses: list[tuple[str, int]] = []
+        for listening in self._sockets or (None,):
+            server = import_module("holdfast.http.serving").HttpServer(
+                app, self._host, self._port, ssl=ssl, listening=listening
+            )
+            await server.start()
+            self._stops.append(server.stop)
+            addresses.append(server.address)
+        return addresses[0]
 
     async def close(self) -> None:
         """Stop serving; streams end, and responses in progress get a moment."""
-        if self._stop is not None:
-            stop, self._stop = self._stop, None
+        stops, self._stops = self._stops, []
+        for stop in stops:
             await stop()

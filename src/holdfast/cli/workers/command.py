@@ -59,6 +59,8 @@ class WorkerOptions:
     name: str
     listening: ListenOptions
     http: tuple[str, int] | None
+    own_http_port: int | None
+    """The port on which the first worker serves its own HTTP API, the second on the next one, and so on."""
     limits: Limits
 
 
@@ -75,19 +77,29 @@ def serve_with_workers(options: WorkerOptions, console: Console) -> int:
 
 async def _run(options: WorkerOptions, console: Console) -> int:
     sockets = await _sockets(options)
-    http = None
-    if options.http is not None:
-        http = await bind_http(*options.http, has_keys=bool(read_api_keys()))
     plan = WorkerPlan(
         command=own_command(sys.argv[1:]),
         names=_names(options),
         sockets=sockets,
-        http=http,
+        http=await _http(options),
         drain_s=options.limits.drain_s,
         open_cluster=partial(_open_cluster, options),
         announce=partial(_announce, options, console),
     )
     return await WorkerSupervisor(plan).run()
+
+
+async def _http(options: WorkerOptions) -> list[list[socket.socket]]:
+    if options.http is None:
+        return [[] for _ in range(options.count)]
+    host, port = options.http
+    has_keys = bool(read_api_keys())
+    shared = await bind_http(host, port, has_keys=has_keys)
+    sockets = [[shared] for _ in range(options.count)]
+    if options.own_http_port is not None:
+        for number, of_worker in enumerate(sockets):
+            of_worker.append(await bind_http(host, options.own_http_port + number, has_keys=has_keys))
+    return sockets
 
 
 def _names(options: WorkerOptions) -> list[str]:
@@ -154,6 +166,9 @@ def _announce(options: WorkerOptions, console: Console, loaded: Loaded, ready: S
         facts.append(
             ("reload", "restarts all workers when a .py file changes; durable rooms go on and players reconnect")
         )
+    if options.http is not None and options.own_http_port is not None:
+        last = options.own_http_port + options.count - 1
+        facts.append(("metrics", f"of each worker at /metrics of the ports {options.own_http_port} to {last}"))
     if options.cluster is None:
         folder = _folder(options, has_durable_rooms=loaded.has_durable_rooms)
         if folder is None:

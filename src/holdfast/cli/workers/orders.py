@@ -17,8 +17,8 @@ class Start(Struct, tag="start"):
     """Its address, with the token."""
     sockets: Descriptors
     """What this worker listens on."""
-    http: int | None
-    """The socket of the HTTP API, which all workers share."""
+    http: list[int]
+    """The sockets of the HTTP API: one that all workers share, and one of its own if it has one."""
 
 
 class ListenAlso(Struct, tag="listen_also"):

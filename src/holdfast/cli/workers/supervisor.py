@@ -38,7 +38,8 @@ class WorkerPlan:
     names: Sequence[str]
     sockets: Mapping[str, Sequence[Sequence[socket.socket]]]
     """By transport, those of each worker."""
-    http: socket.socket | None
+    http: Sequence[Sequence[socket.socket]]
+    """Of the HTTP API: those of each worker, the first of which all of them share."""
     drain_s: float
     open_cluster: Callable[[bool], "ChildNats | str"]
     """The cluster's address, or the NATS server that it will have; called with whether there are durable rooms."""
@@ -227,14 +228,13 @@ class WorkerSupervisor:
         worker = WorkerProcess(plan.names[index])
         self._workers[index : index + 1] = [worker]
         every = [sock.fileno() for shares in plan.sockets.values() for share in shares for sock in share]
-        if plan.http is not None:
-            every.append(plan.http.fileno())
+        every += [sock.fileno() for shares in plan.http for sock in shares]
         await worker.start(plan.command, list(dict.fromkeys(every)))
         return worker
 
     def _order_of(self, index: int) -> Start:
-        http = self._plan.http
-        return Start(self._cluster, self._descriptors([index]), None if http is None else http.fileno())
+        http = [sock.fileno() for sock in self._plan.http[index]]
+        return Start(self._cluster, self._descriptors([index]), http)
 
     def _descriptors(self, indexes: Sequence[int]) -> dict[str, list[int]]:
         return {

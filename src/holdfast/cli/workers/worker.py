@@ -23,7 +23,7 @@ class Assignment:
 
     cluster: str | None
     sockets: Mapping[str, Sequence[socket.socket]] = field(default_factory=dict)
-    http: socket.socket | None = None
+    http: Sequence[socket.socket] = ()
 
 
 class WorkerLine:
@@ -52,10 +52,9 @@ class WorkerLine:
         order = read_order(line)
         if not isinstance(order, Start):
             sys.exit(0)
-        http = None if order.http is None else self._socket(order.http)
         sockets = self._named(order.sockets)
         self._own = [sock for of_it in sockets.values() for sock in of_it]
-        return Assignment(order.cluster, sockets, http)
+        return Assignment(order.cluster, sockets, [self._socket(each) for each in order.http])
 
     def ready(self, server: Server, facts: list[tuple[str, str]]) -> None:
         """The server runs: tell it, and obey from now on."""
