@@ -184,6 +184,8 @@ class StoredClaims:
         task = self._clock.loop.create_task(self._guarded(work))
         self._working.add(task)
         task.add_done_callback(self._working.discard)
+        # A task that is cancelled before its first step has not begun the work.
+        task.add_done_callback(lambda _: work.close())
 
     async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
         try:
