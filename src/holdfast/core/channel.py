@@ -154,10 +154,14 @@ class Channel:
             return []
         ack = self.ack_sent = self.applied
         number, seq = self.number, self.sent + 1
-        if len(entries) == 1 and type(entry := entries[0]) is not Block and self._in_flight is not _NONE_IN_FLIGHT:
-            # As below: nearly always it is one message.
-            self.sent = seq
+        if len(entries) == 1 and self._in_flight is not _NONE_IN_FLIGHT:
+            # As below: nearly always it is one message or one block.
+            entry = entries[0]
             self._in_flight.append(entry)
+            if type(entry) is Block:
+                self.sent += len(entry.messages)
+                return [entry.frame(number, seq, ack)]
+            self.sent = seq
             return [Data(number, seq, ack, entry[0], Raw(entry[1]))]
         frames: list[Data | BlockFrame] = []
         for entry in entries:

@@ -5,7 +5,7 @@ The work is done by whole rows in C wherever possible: `astuple` for a Struct, `
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Sequence
-from itertools import compress, count, starmap
+from itertools import chain, compress, count, starmap
 from math import isfinite
 from operator import attrgetter, is_not, itemgetter, lt, ne
 from typing import Any
@@ -77,6 +77,10 @@ class StructShape(Shape):
         self.floats = [_float_field(name, shape) for name, shape in zip(self.names, self.shapes, strict=True)]
         """Of each field that is a float."""
         self.is_flat = not self._deep
+        self._kinds = frozenset({self.kind})
+        self._deep_readers = [(attrgetter(self.attributes[index]), shape) for index, shape in self._deep]
+        is_ready = all(shape.are_ready(()) for _, shape in self._scalars)
+        self._may_be_ready = is_ready and _is_encoded_as(self.kind, self.attributes, self.names, tag)
         self._make = _image_type(self.kind.__name__, self.names, tag)
         self._read = read
         if self._deep:
@@ -91,6 +95,14 @@ class StructShape(Shape):
         for index, shape in self._deep:
             row[index] = shape.take(row[index])
         return row
+
+    def are_ready(self, values: Sequence[Any]) -> bool:
+        if not values:
+            # A type may contain itself: here it ends.
+            return True
+        if not self._may_be_ready or not self._kinds.issuperset(map(type, values)):
+            return False
+        return all(shape.are_ready(list(map(read, values))) for read, shape in self._deep_readers)
 
     def image(self, shadow: Any) -> Any:
         row = list(shadow)
@@ -183,6 +195,19 @@ def _float_field(name: str, shape: Shape) -> FloatField | None:
     return FloatField(name, "f" if shape.wire is float32 else "d")
 
 
+def _is_encoded_as(kind: Any, attributes: Sequence[str], names: Sequence[str], tag: dict[str, Any]) -> bool:
+    """Whether a Struct is encoded as its image: an object with all of its fields, and no more."""
+    if not issubclass(kind, msgspec.Struct):
+        return False
+    config = kind.__struct_config__
+    return (
+        tuple(attributes) == kind.__struct_fields__
+        and tuple(names) == kind.__struct_encode_fields__
+        and not config.omit_defaults
+        and (config.tag, config.tag_field) == (tag.get("tag"), tag.get("tag_field"))
+    )
+
+
 def reader(kind: type, attributes: Sequence[str]) -> Callable[[Any], Any]:
     """What reads these fields of a Struct as a row."""
     if tuple(attributes) == kind.__struct_fields__:  # type: ignore[attr-defined]
@@ -220,6 +245,7 @@ class Keys(list[Any]):
 
 
 _TEXT = frozenset({str})
+_DICTS, _LISTS = frozenset({dict}), frozenset({list})
 
 
 def _text_key(key: Any) -> Any:
@@ -248,6 +274,18 @@ class DictShape(Shape):
         self._key = key
         self._text = text
         self.take = self._take_scalars if item.is_scalar else self._take
+
+    def are_ready(self, values: Sequence[Any]) -> bool:
+        # In one call for the entries of all.
+        return (
+            self._key is None
+            and self._text is None
+            and _DICTS.issuperset(map(type, values))
+            and _TEXT.issuperset(map(type, chain.from_iterable(values)))
+            and self._item.are_ready(
+                () if self._item.is_scalar else list(chain.from_iterable(map(dict.values, values)))
+            )
+        )
 
     def _take(self, value: Any) -> tuple[Keys, list[Any]]:
         return Keys(value), list(map(self._item.take, value.values()))
@@ -441,6 +479,11 @@ class ListShape(Shape):
     def __init__(self, item: Shape) -> None:
         self._item = item
         self.take = list.copy if item.is_scalar else self._take
+
+    def are_ready(self, values: Sequence[Any]) -> bool:
+        return _LISTS.issuperset(map(type, values)) and self._item.are_ready(
+            () if self._item.is_scalar else list(chain.from_iterable(values))
+        )
 
     def _take(self, value: Any) -> Rows:
         rows = Rows(map(self._item.take, value))

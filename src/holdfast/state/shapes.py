@@ -10,7 +10,7 @@ An *image* is a shadow in the form in which both codecs encode it.
 
 import math
 from array import array
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from enum import Enum
 from struct import Struct as Packing
 from typing import Any
@@ -61,6 +61,15 @@ def _are_finite(values: Iterable[Any]) -> bool:
         return False
 
 
+def _rounded(values: list[Any]) -> list[float] | None:
+    """These numbers in single precision; None if they are not all numbers that are finite in it."""
+    try:
+        rounded = array("f", values)
+    except (TypeError, OverflowError):
+        return None
+    return rounded.tolist() if _are_finite(rounded) else None
+
+
 def same(value: Any) -> Any:
     """The value as it is."""
     return value
@@ -87,6 +96,10 @@ class Shape:
             raise error.under(len(made)) from None
         return made
 
+    def are_ready(self, values: Sequence[Any]) -> bool:
+        """Whether these values, of which all numbers are known to be finite, are encoded as their images are."""
+        return False
+
     def change(self, old: Any, new: Any) -> list[Any] | None:
         """What leads from one shadow to another that is not equal; None if clients see no difference."""
         raise NotImplementedError
@@ -107,6 +120,9 @@ class Scalar(Shape):
         self.take = same
         self.is_plain = wire is same
 
+    def are_ready(self, values: Sequence[Any]) -> bool:
+        return self.is_plain or self.wire is finite
+
     def image(self, shadow: Any) -> Any:
         return self.wire(shadow)
 
@@ -118,8 +134,8 @@ class Scalar(Shape):
         values = list(shadows)
         if self.is_ready(values):
             return values
-        if self.wire is float32 and _are_finite(values) and _are_finite(rounded := array("f", values)):
-            return list(rounded)
+        if self.wire is float32 and (rounded := _rounded(values)) is not None:
+            return rounded
         return super().images(values)
 
     def change(self, old: Any, new: Any) -> list[Any] | None:

@@ -187,7 +187,7 @@ class Sharing:
     def turn_over(self) -> None:
         """A turn has ended: write what has changed, and then what it has said."""
         now, period_s = self._clock.now(), self._period_s
-        if self._buffer or now >= self._synced_at + period_s or self._has_newcomers or self._parting:
+        if self._buffer or now >= self._synced_at + period_s or self._ready_newcomers() or self._parting:
             self._sync(now)
             for follower in self._parting:
                 follower.is_parting = False
@@ -198,10 +198,9 @@ class Sharing:
         if self._timer is None:
             self._timer = self._clock.loop.call_later(self._synced_at + period_s - now, self._timer_ended)
 
-    @property
-    def _has_newcomers(self) -> bool:
-        """Whether a client waits for its first view: it has nothing to show until then."""
-        return any((seat := each.seat) is not None and each.can_read(seat) for each in self._newcomers)
+    def _ready_newcomers(self) -> list[StateFollower]:
+        """The clients that wait for their first view: they have nothing to show until then."""
+        return [each for each in self._newcomers if (seat := each.seat) is not None and each.can_read(seat)]
 
     @property
     def _period_s(self) -> float:
@@ -238,7 +237,7 @@ class Sharing:
         """Note the room as it is now."""
         self._is_waiting = False
         try:
-            self._views.look()
+            self._views.look({(each.session.codec or MSGPACK).for_state for each in self._ready_newcomers()})
         except HookFailed as failure:
             self._hook_failed(failure, "")
         except Exception as error:  # noqa: BLE001 - the game's values may be anything
