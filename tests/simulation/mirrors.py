@@ -35,6 +35,8 @@ class Image:
     # Of who has taken a seat since.
     fresh: bytes
     fresh_own: bytes
+    # Who of those in `own` had left: whoever takes a seat again has what is fresh there.
+    left: frozenset[str]
     # Who was there then, and after each seat that was taken or freed before the next turn.
     present: set[frozenset[str]]
 
@@ -42,8 +44,10 @@ class Image:
         """What everybody sees of this player's data."""
         return self.players.get(player, self.fresh)
 
-    def own_of(self, player: str) -> bytes:
-        """What the player sees of it."""
+    def own_of(self, player: str, known: bytes) -> bytes:
+        """What the player sees of it, who knows this."""
+        if player in self.left and known == self.fresh_own:
+            return known
         return self.own.get(player, self.fresh_own)
 
 
@@ -51,16 +55,15 @@ def image_of(room: "Ledger", also: Iterable[Player[Any]]) -> Image:
     """As it is now; those who have left in the turn see their own data to its end."""
     board = {name: getattr(room.state, name) for name in room.state.__struct_fields__ if name not in NOT_SHARED}
     marks = {player.id: plain(player.data) for player in room.players}
+    left = {player.id: plain(player.data) for player in also if player.id not in marks}
     fresh = plain(room.fresh())
     return Image(
         _strict(visible(plain(board), ("secret_",))),
         {player: _strict(visible(mark, ("secret_", "own_"))) for player, mark in marks.items()},
-        {
-            player: _strict(visible(mark, ("secret_",)))
-            for player, mark in ({player.id: plain(player.data) for player in also} | marks).items()
-        },
+        {player: _strict(visible(mark, ("secret_",))) for player, mark in (left | marks).items()},
         _strict(visible(fresh, ("secret_", "own_"))),
         _strict(visible(fresh, ("secret_",))),
+        frozenset(left),
         {heard_of(room)},
     )
 
@@ -116,7 +119,7 @@ class Looker:
         for player, data in players.items():
             known = image.of(player)
             self._expect(_strict(data) == known, f"data of {player}", at, data, known)
-        own = image.own_of(self._player_id)
+        own = image.own_of(self._player_id, _strict(room.mine))
         if room.is_spectator:
             # Whoever has just been given a seat sees what everybody does.
             own = image.of(self._player_id) if self._player_id in players else _strict(None)
