@@ -524,7 +524,7 @@ class LiveConnection(Connection):
                 channel = session.channel
                 if channel is not None:
                     if channel.sent < channel.last_seq:
-                        frames += channel.take_blocks() if self._reads_blocks else channel.take()
+                        frames = [*frames, *(channel.take_blocks() if self._reads_blocks else channel.take())]
                     if channel.ack_sent < channel.applied:
                         self._acknowledge(frames, channel, at_once=with_ack)
                 if self._latest:
@@ -536,7 +536,8 @@ class LiveConnection(Connection):
                         frames += self._latest.values()
                         self._latest.clear()
             if frames:
-                self._control = []
+                if self._control:
+                    self._control = []
                 transport = self._transport
                 assert transport is not None
                 payload = self._encode(frames)
