@@ -11,6 +11,31 @@ export interface NodeInfo {
   sessions: number;
   reasons: string[];
 }
+export interface MemberInfo {
+  name: string;
+  life: string;
+  state: string;
+  is_self: boolean;
+  version: string;
+  region: string;
+  started_at: number;
+  heard_s: number;
+  is_draining: boolean;
+  is_drained: boolean;
+  load: number;
+  rooms: number;
+  rooms_max: number;
+  sessions: number;
+  connections: number;
+  kinds: string[];
+  loop_age_s: number;
+  reasons: string[];
+}
+export interface NodeList {
+  nodes: MemberInfo[];
+  /** Where the nodes meet; empty for a server that is alone. */
+  cluster: string;
+}
 export interface Spread {
   bounds: number[];
   counts: number[];
@@ -61,6 +86,7 @@ export interface SessionInfo {
   bytes_out: number;
   limits: Record<string, number>;
   is_agent: boolean;
+  node: string;
 }
 export interface TimelineInfo {
   session: string;
@@ -71,7 +97,8 @@ export interface TimelineInfo {
   advice: string;
   reason: string;
   forgotten: number;
-  entries: { at: number; type: string; text: string; body: Record<string, unknown> }[];
+  entries: { at: number; type: string; text: string; body: Record<string, unknown>; node: string }[];
+  node: string;
 }
 export interface RoomInfo {
   id: string;
@@ -96,6 +123,7 @@ export interface RoomInfo {
   properties: Record<string, unknown>;
   spectators: number;
   max_spectators: number;
+  node: string;
 }
 export interface SeatInfo {
   player: string;
@@ -173,6 +201,7 @@ export interface PlayerInfo {
   granted: string[];
   revoked: string[];
   is_agent: boolean;
+  nodes: string[];
 }
 export interface BanInfo {
   subject: string;
@@ -259,6 +288,7 @@ type Query = Record<string, string | number | undefined>;
 const STORED = "holdfast.key";
 let key = sessionStorage.getItem(STORED) ?? "";
 let refused: () => void = () => {};
+let missing: (nodes: string[]) => void = () => {};
 
 export function hasKey(): boolean {
   return key !== "";
@@ -311,7 +341,16 @@ export async function ask(method: string, path: string, query: Query = {}, body?
 }
 
 export async function get<T>(path: string, query: Query = {}): Promise<T> {
-  return (await (await ask("GET", path, query)).json()) as T;
+  const answer = (await (await ask("GET", path, query)).json()) as T & { missing?: string[] };
+  if (answer.missing !== undefined) {
+    missing(answer.missing);
+  }
+  return answer;
+}
+
+/** Called with the names of the nodes that did not answer for the list that is shown; none if all did. */
+export function onMissing(then: (nodes: string[]) => void): void {
+  missing = then;
 }
 
 export async function act<T = void>(method: string, path: string, query: Query = {}, body?: unknown): Promise<T> {

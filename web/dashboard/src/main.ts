@@ -6,12 +6,24 @@ import "./style/pieces.css";
 import "./style/list.css";
 import "./style/pages.css";
 import "./style/small.css";
-import { type EventInfo, get, hasKey, type NodeInfo, type Overview, onRefused, Problem, setKey } from "./api";
+import {
+  type EventInfo,
+  get,
+  hasKey,
+  type NodeInfo,
+  type NodeList,
+  type Overview,
+  onMissing,
+  onRefused,
+  Problem,
+  setKey,
+} from "./api";
 import { live } from "./live";
 import { History } from "./numbers";
 import type { Page, Shared } from "./page";
 import { bans } from "./pages/bans";
 import { limits } from "./pages/limits";
+import { nodes } from "./pages/nodes";
 import { overview } from "./pages/overview";
 import { placements } from "./pages/placements";
 import { player } from "./pages/player";
@@ -32,6 +44,7 @@ import { themeButton } from "./ui/theme";
 // By path: the list page, and the page of one entry.
 const PAGES: Record<string, [string, Page, Page?]> = {
   "": ["Overview", overview],
+  nodes: ["Nodes", nodes],
   sessions: ["Sessions", sessions, session],
   rooms: ["Rooms", rooms, room],
   players: ["Players", players, player],
@@ -48,6 +61,7 @@ const EVENTS_MAX = 500;
 const view = h("main", { id: "view", tabindex: -1 });
 const LOST = "Connection to the server lost, retrying …";
 const lost = h("div", { class: "lost", role: "alert", hidden: true }, LOST);
+const silent = h("div", { class: "lost", role: "alert", hidden: true });
 const where = h("span", { class: "where" });
 const account = h("div", { class: "account" });
 const nav = h("nav", { id: "nav", "aria-label": "Pages" });
@@ -63,6 +77,7 @@ let history = new History();
 let events: EventInfo[] = [];
 const listeners = new Set<(overview: Overview) => void>();
 const shared: Shared = {
+  isCluster: false,
   get history() {
     return history;
   },
@@ -90,6 +105,7 @@ function show(): void {
   const [title, list, one] = page ?? ["Page not found", missing];
   close();
   close = () => {};
+  silent.hidden = true;
   fill(view);
   toggleMenu(false);
   document.title = `${parameter || title} · Holdfast`;
@@ -129,7 +145,7 @@ function frame(): void {
       { class: "frame" },
       h("header", { class: "top" }, brand, where, menu),
       nav,
-      h("div", { class: "body" }, lost, view),
+      h("div", { class: "body" }, lost, silent, view),
     ),
   );
   fill(
@@ -168,6 +184,7 @@ async function start(): Promise<void> {
   let node: NodeInfo;
   try {
     node = await get<NodeInfo>("/v1/node");
+    shared.isCluster = (await get<NodeList>("/v1/nodes")).cluster !== "";
   } catch (error) {
     if (error instanceof Problem && error.status === 401) {
       // The sign-in page is shown already.
@@ -207,6 +224,10 @@ async function start(): Promise<void> {
   show();
 }
 
+onMissing((names) => {
+  silent.hidden = names.length === 0;
+  silent.textContent = `${names.join(", ")} did not answer: what is there is missing, or may have changed.`;
+});
 onRefused(() => {
   const had = hasKey();
   setKey("");

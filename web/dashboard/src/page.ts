@@ -4,6 +4,8 @@ import type { EventInfo, Overview } from "./api";
 import type { History } from "./numbers";
 
 export interface Shared {
+  /** Whether the server is a node of a cluster. */
+  isCluster: boolean;
   /** The node's numbers of the last minutes. */
   history: History;
   /** Called with every new snapshot of the node, until stopped. */

@@ -3,6 +3,7 @@
 import {
   act,
   get,
+  type NodeList,
   Problem,
   path,
   type RoomInfo,
@@ -12,7 +13,7 @@ import {
   type SpectatorPage,
 } from "../api";
 import type { Page } from "../page";
-import { attempt, confirm, field, reasonOf, showProblem } from "../ui/dialog";
+import { attempt, confirm, field, reasonOf, say, showProblem } from "../ui/dialog";
 import { every, fill, h, part } from "../ui/dom";
 import { date, milliseconds, span } from "../ui/format";
 import {
@@ -68,7 +69,7 @@ export const room: Page = (root, room_id) => {
   );
   const showActions = part(
     actions,
-    ([isHere, isLocked]: boolean[]) =>
+    ([isHere, isLocked, isInCluster]: boolean[]) =>
       isHere && [
         h(
           "a",
@@ -77,6 +78,7 @@ export const room: Page = (root, room_id) => {
         ),
         h("button", { "data-key": "broadcast", onclick: () => broadcast() }, "Broadcast"),
         h("button", { "data-key": "lock", onclick: () => lock(!isLocked) }, isLocked ? "Unlock" : "Lock"),
+        isInCluster && h("button", { "data-key": "move", onclick: () => move() }, "Move"),
         h("button", { "data-key": "export", onclick: () => download() }, "Export"),
         h("button", { "data-key": "end", class: "danger", onclick: () => end() }, "End room"),
       ],
@@ -88,7 +90,7 @@ export const room: Page = (root, room_id) => {
       const isHere = info.status !== "ended" && info.status !== "failed";
       const sitting = isHere ? (await get<{ seats: SeatInfo[] }>(path`/v1/rooms/${room_id}/seats`)).seats : [];
       showAbout([info, sitting]);
-      showActions([isHere, info.is_locked]);
+      showActions([isHere, info.is_locked, info.node !== ""]);
       await recording.look();
       if (!isHere) {
         fill(seats, nothing("The room has ended.", info.reason && `Reason: ${info.reason}.`));
@@ -105,6 +107,29 @@ export const room: Page = (root, room_id) => {
       } else {
         showProblem(info === null ? about : seats, error);
       }
+    }
+  };
+  const move = async (): Promise<void> => {
+    const { nodes } = await get<NodeList>("/v1/nodes");
+    const able = nodes.filter((each) => each.state === "alive" && !each.is_draining && each.name !== info?.node);
+    if (able.length === 0) {
+      say("No other node of the cluster can take this room.", true);
+      return;
+    }
+    const told = await confirm({
+      title: "Move this room?",
+      text: "It goes on on another node, with everybody in it: nobody drops.",
+      fields: field(
+        "To",
+        h("select", { name: "to" }, ...able.map((each) => h("option", { value: each.life }, each.name))),
+      ),
+      action: "Move",
+    });
+    if (told !== null) {
+      const to = able.find((each) => each.life === told.get("to"));
+      const request = { to: String(told.get("to")) };
+      await attempt(() => act("POST", path`/v1/rooms/${room_id}/move`, {}, request), `It is on ${to?.name} now.`);
+      await look();
     }
   };
   const lookAtSpectators = async ({ spectators: total, max_spectators: most }: RoomInfo): Promise<void> => {
@@ -271,6 +296,7 @@ function drawAbout(info: RoomInfo, sitting: SeatInfo[]) {
   return facts(
     ["Status", [badge(info.status), " ", badge(info.phase), " ", info.is_locked && badge("locked")]],
     ["Kind", info.kind],
+    ...(info.node === "" ? [] : [["Node", info.node] as [string, string]]),
     ["Players", `${info.players} of ${info.max_players}`],
     ["Spectators", info.max_spectators > 0 ? `${info.spectators} of ${info.max_spectators}` : "–"],
     ["Code", h("code", null, info.code || "–")],

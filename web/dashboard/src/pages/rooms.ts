@@ -28,7 +28,8 @@ export const rooms: Page = (root, _, shared) => {
   let hint = "";
   const list = new List<RoomInfo>({
     label: "Rooms",
-    columns: ["Room", "Players", "Phase", "Kind", "Status", "Code", "Age"],
+    columns: ["Room", "Players", "Phase", "Kind", "Status", "Code", "Age", ...(shared.isCluster ? ["Node"] : [])],
+    ...(shared.isCluster ? { layout: "rooms-of-nodes" } : {}),
     load: async (cursor) => {
       const query = { where: where.value.trim(), kind: kind.value, limit: PAGE, cursor };
       const page = await get<{ rooms: RoomInfo[]; cursor: string; hint?: string }>("/v1/rooms", query);
@@ -45,6 +46,7 @@ export const rooms: Page = (root, _, shared) => {
       wide(badge(each.status)),
       wide(h("code", null, each.code || "–")),
       wide(span(Date.now() / 1000 - each.created_at)),
+      ...(shared.isCluster ? [wide(each.node)] : []),
     ],
     empty: () =>
       where.value !== "" || kind.value !== ""
@@ -65,7 +67,7 @@ export const rooms: Page = (root, _, shared) => {
   };
   whenTyped(where, () => list.reset());
   const showTotal = (): void => {
-    total.textContent = `${count(shared.history.last?.node.rooms ?? 0)} in total`;
+    total.textContent = `${count(shared.history.last?.node.rooms ?? 0)} ${shared.isCluster ? "on this node" : "in total"}`;
   };
   showTotal();
   const know = (told: { kinds: KindInfo[] }): void =>

@@ -24,7 +24,18 @@ export const sessions: Page = (root, _, shared) => {
   const total = h("span", { class: "total" });
   const list = new List<SessionInfo>({
     label: "Sessions",
-    columns: ["Player", "Status", "Session", "Room", "Round trip", "Drops", "Transport", "Age"],
+    columns: [
+      "Player",
+      "Status",
+      "Session",
+      "Room",
+      "Round trip",
+      "Drops",
+      "Transport",
+      "Age",
+      ...(shared.isCluster ? ["Node"] : []),
+    ],
+    ...(shared.isCluster ? { layout: "sessions-of-nodes" } : {}),
     load: async (cursor) => {
       const query = { search: search.value.trim(), status: status.value, limit: PAGE, cursor };
       const page = await get<{ sessions: SessionInfo[]; cursor: string }>("/v1/sessions", query);
@@ -41,6 +52,7 @@ export const sessions: Page = (root, _, shared) => {
       wide(each.drops === 0 ? "–" : `${each.drops}`),
       wide(each.transport || "–"),
       wide(span(each.age_s)),
+      ...(shared.isCluster ? [wide(each.node)] : []),
     ],
     empty: () =>
       search.value !== "" || status.value !== ""
@@ -54,7 +66,7 @@ export const sessions: Page = (root, _, shared) => {
   });
   whenTyped(search, () => list.reset());
   const showTotal = (): void => {
-    total.textContent = `${count(shared.history.last?.node.sessions ?? 0)} in total`;
+    total.textContent = `${count(shared.history.last?.node.sessions ?? 0)} ${shared.isCluster ? "on this node" : "in total"}`;
   };
   showTotal();
   root.append(heading(["Sessions ", total]), h("div", { class: "filters" }, search, status), list.element);

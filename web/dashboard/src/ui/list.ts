@@ -22,6 +22,8 @@ export interface ListOptions<T> {
   id: (item: T) => string;
   link: (item: T) => string;
   cells: (item: T) => HTMLElement[];
+  /** The class of its columns, if their number does not say it. */
+  layout?: string;
   /** The text of an empty list. */
   empty: () => Node;
 }
@@ -49,7 +51,13 @@ export class List<T> {
     this.note = h("div", { class: "list-note", role: "status" });
     const head = h("div", { class: "list-head", "aria-hidden": "true" });
     put(head, ...options.columns.map((name) => h("span", null, name)));
-    this.element = h("div", { class: `list columns-${options.columns.length}` }, head, this.viewport, this.note);
+    this.element = h(
+      "div",
+      { class: `list columns-${options.layout ?? options.columns.length}` },
+      head,
+      this.viewport,
+      this.note,
+    );
     this.resized = new ResizeObserver(() => this.draw());
     this.resized.observe(this.viewport);
     this.stop = every(REFRESH_S, () => this.refresh());

@@ -5,6 +5,12 @@ import { type Child, h } from "./dom";
 // One colour for each meaning, for all kinds of states.
 const TONES: Record<string, string> = {
   connected: "good",
+  alive: "good",
+  suspect: "warn",
+  draining: "warn",
+  drained: "info",
+  dead: "bad",
+  left: "quiet",
   taken: "good",
   active: "good",
   fulfilled: "good",

@@ -1,0 +1,110 @@
+"""The dashboard of one node of a cluster, in a real browser: it shows all nodes, and drains and moves."""
+
+import asyncio
+import os
+import secrets
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Page, expect
+
+import holdfast
+from holdfast import PlayerData, Room, Server, WebSocket
+from holdfast.http.api import HttpApi
+from holdfast.http.static import Site
+from tests.e2e.browser.stage import SOON_MS
+from tests.nats_server import shared_server
+
+pytestmark = [
+    pytest.mark.skipif(not Site().is_built, reason="the dashboard is not built: run make web"),
+    pytest.mark.asyncio(loop_scope="module"),  # they share a browser
+]
+
+
+class Match(Room[PlayerData]):
+    durability = "commit"
+    max_players = 4
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def servers() -> AsyncIterator[dict[str, Server]]:
+    place = f"{shared_server().url}/dashboard-{secrets.token_hex(4)}"
+    async with AsyncExitStack() as stack:
+        made = {
+            name: Server([Match], cluster=place, name=name, listen=[WebSocket(port=0)], http=HttpApi(port=0))
+            for name in "abc"
+        }
+        await asyncio.gather(*map(stack.enter_async_context, made.values()))
+        yield made
+
+
+async def opened(page: Page, server: Server, path: str) -> None:
+    host, port = server.addresses["http"]
+    page.set_default_timeout(SOON_MS)
+    await page.goto(f"http://{host}:{port}/#/{path}")
+
+
+async def shot(page: Page, name: str) -> None:
+    """A picture for people who want to look, if they say where."""
+    if folder := os.environ.get("HOLDFAST_SHOTS"):
+        await page.screenshot(path=Path(folder) / f"{name}.png")
+
+
+async def test_a_node_is_drained_and_a_room_is_moved_by_hand_while_nobody_drops(
+    page: Page, servers: dict[str, Server]
+) -> None:
+    async with holdfast.connect(servers["a"].url) as session:
+        drops: list[object] = []
+        session.on_drop(drops.append)
+        room = await session.join_or_create("match")
+        row = page.get_by_role("row")
+        await opened(page, servers["c"], "nodes")
+        for name in "abc":
+            await expect(row.filter(has_text=name).filter(has_text="alive").first).to_be_visible()
+        await shot(page, "nodes")
+
+        await row.filter(has=page.locator("b", has_text="a")).get_by_role("button", name="Drain").click()
+        await page.get_by_role("dialog").get_by_role("button", name="Drain").click()
+        await expect(page.get_by_text("drained", exact=True)).to_be_visible()
+        await shot(page, "drained")
+
+        [now] = [name for name, server in servers.items() if server.rooms.get(room.id) is not None]
+        other = next(name for name in "bc" if name != now)
+        await opened(page, servers["a"], f"rooms/{room.id}")
+        await page.get_by_role("button", name="Move").click()
+        await page.get_by_label("To").select_option(label=other)
+        await page.get_by_role("dialog").get_by_role("button", name="Move").click()
+        await expect(page.get_by_text(f"It is on {other} now.")).to_be_visible()
+        await shot(page, "room")
+        await opened(page, servers[now], f"sessions/{session.id}")
+        await expect(page.get_by_text(f"came from the node {now} with its connection", exact=False)).to_be_visible()
+        await shot(page, "session")
+        await opened(page, servers[now], "sessions")
+        await expect(page.get_by_role("link").filter(has_text=session.id)).to_contain_text(other)
+        await shot(page, "sessions")
+
+        assert servers[other].rooms.get(room.id) is not None
+        assert drops == []
+
+
+async def test_a_node_that_does_not_answer_is_named_above_the_page(page: Page, servers: dict[str, Server]) -> None:
+    cluster = servers["b"].parts.cluster
+    assert cluster is not None
+    # As if it had another version.
+    cluster.node.questions.answer("sessions", dict, lambda _: {})
+
+    await opened(page, servers["a"], "sessions")
+
+    await expect(page.get_by_role("alert").filter(has_text="b did not answer")).to_be_visible()
+    await shot(page, "missing")
+
+
+async def test_a_server_that_is_alone_says_so(page: Page) -> None:
+    async with Server([Match], listen=[], http=HttpApi(port=0), store="memory:") as server:
+        await opened(page, server, "nodes")
+
+        await expect(page.get_by_text("This server is not a node of a cluster.")).to_be_visible()
+        await expect(page.get_by_role("button", name="Drain")).to_have_count(0)
