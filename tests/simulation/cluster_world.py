@@ -51,6 +51,7 @@ class ClusterGame(Game):
 
     def __init__(self, checker: Checker, options: Options) -> None:
         super().__init__(checker, options)
+        checker.has_moves = True
         self.drops: list[tuple[float, str, str]] = []
         """When a room heard that which session had dropped."""
 
@@ -271,7 +272,7 @@ class ClusterWorld(World):
         owned = {room.id for room in self.rooms()}
         open_ids = {room_id for room_id, book in self.auditor.books.items() if not book.is_ended}
         self._unowned_since = {each: self._unowned_since.get(each, now) for each in open_ids - owned}
-        for room_id, since in self._unowned_since.items():
+        for room_id, since in self._unowned_since.items() if self.running else ():
             waited_s = now - max(since, self.calm_since)
             self.longest_unowned_s = max(self.longest_unowned_s, waited_s)
             self.checker.expect("C8", waited_s <= OWNED_S, f"{room_id} has been on no node for {waited_s:.1f} s")
@@ -282,8 +283,8 @@ class ClusterWorld(World):
         self.game.drops = self.game.drops[len(due) :]
         for at, session_id, room_id in due:
             known = [each for each in self.processes if each.has_been(session_id)]
-            if len(known) != 1 or known[0].is_over:
-                continue  # its program has ended, or another one has gone on with the session
+            if len(known) != 1 or known[0].is_over or known[0].started_at > at - DROP_S:
+                continue  # its program has ended, or has taken a session or a seat over
             is_known = any(at - DROP_S <= one for one in known[0].dropped_at)
             self.checker.expect("DROP", is_known, f"{room_id} heard at {at:.3f} that {known[0].label} dropped")
 

@@ -15,9 +15,17 @@ from typing import NamedTuple
 import msgspec
 
 from tests.simulation.checker import Violation
-from tests.simulation.mutants import DURABLE_MUTANTS, MUTANTS, ROBBERY_MUTANTS, ROLLBACK_MUTANTS, Mutant
+from tests.simulation.cluster_world import ClusterWorld, clustered
+from tests.simulation.mutants import (
+    CLUSTER_MUTANTS,
+    DURABLE_MUTANTS,
+    MUTANTS,
+    ROBBERY_MUTANTS,
+    ROLLBACK_MUTANTS,
+    Mutant,
+)
 from tests.simulation.options import Options
-from tests.simulation.world import simulate
+from tests.simulation.world import World, simulate
 
 # Far more than any of them needs today; a mutant that needs more shows that the simulation has grown blind.
 SEEDS_MAX = 40
@@ -43,6 +51,13 @@ def robbed(seed: int) -> Options:
     return replace(options, durability=("commit",) * 4, store=store)
 
 
+def in_trouble(seed: int) -> Options:
+    """The world of this seed, on nodes to which something happens all the time."""
+    options = clustered(seed)
+    assert options.store is not None
+    return replace(options, store=replace(options.store, outage_s=1.0))
+
+
 class Hunt(NamedTuple):
     """Planted bugs, and the worlds in which they show."""
 
@@ -50,12 +65,14 @@ class Hunt(NamedTuple):
     # Worlds of odd seeds have a store.
     first_seed: int
     world: Callable[[int], Options] = Options.drawn
+    world_type: type[World] = World
 
 
 PLAIN = Hunt(MUTANTS, 0)
 DURABLE = Hunt(DURABLE_MUTANTS, 1)
 ROLLBACKS = Hunt(ROLLBACK_MUTANTS, 1, rolling_back)
 ROBBERIES = Hunt(ROBBERY_MUTANTS, 1, robbed)
+CLUSTER = Hunt(CLUSTER_MUTANTS, 0, in_trouble, ClusterWorld)
 
 
 def findings(hunt: Hunt, name: str) -> Iterator[tuple[int, Violation | None]]:
@@ -64,7 +81,7 @@ def findings(hunt: Hunt, name: str) -> Iterator[tuple[int, Violation | None]]:
         violations: list[Violation] = []
         # With an assertion the library has found it by itself, which is not what an application sees.
         with hunt.mutants[name](), suppress(AssertionError):
-            violations = simulate(hunt.world(seed), ignored=frozenset({"BUG"})).violations
+            violations = simulate(hunt.world(seed), ignored=frozenset({"BUG"}), world_type=hunt.world_type).violations
         yield seed, next(iter(violations), None)
 
 
@@ -89,7 +106,7 @@ def quickest_seeds(hunt: Hunt, name: str) -> list[int]:
 def main() -> None:
     """Write the seeds that find each bug now, but for those that the first seed finds quickest."""
     known = {}
-    for hunt in (PLAIN, DURABLE, ROLLBACKS, ROBBERIES):
+    for hunt in (PLAIN, DURABLE, ROLLBACKS, ROBBERIES, CLUSTER):
         for name in hunt.mutants:
             began = time.process_time()
             seeds = quickest_seeds(hunt, name)

@@ -3,6 +3,7 @@
 from tests.simulation import (
     agent_mutants,
     channel_mutants,
+    cluster_mutants,
     commit_mutants,
     link_mutants,
     mail_mutants,
@@ -12,9 +13,18 @@ from tests.simulation import (
     spectator_mutants,
     transaction_mutants,
 )
-from tests.simulation.planting import DURABLE_MUTANTS, LINK_MUTANTS, MUTANTS, ROBBERY_MUTANTS, ROLLBACK_MUTANTS, Mutant
+from tests.simulation.planting import (
+    CLUSTER_MUTANTS,
+    DURABLE_MUTANTS,
+    LINK_MUTANTS,
+    MUTANTS,
+    ROBBERY_MUTANTS,
+    ROLLBACK_MUTANTS,
+    Mutant,
+)
 
 __all__ = [
+    "CLUSTER_MUTANTS",
     "DURABLE_MUTANTS",
     "LINK_MUTANTS",
     "MUTANTS",
@@ -23,6 +33,7 @@ __all__ = [
     "Mutant",
     "agent_mutants",
     "channel_mutants",
+    "cluster_mutants",
     "commit_mutants",
     "link_mutants",
     "mail_mutants",

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from contextvars import Context
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -88,13 +89,13 @@ class NodePower:
                 # It would never have ended its stop.
                 node.server.crash()
             elif node.server is not None:
+                node.store.heal()
                 self._mend(node)
         self.world.buses.fate = lambda *_: 0.0
         await asyncio.gather(*(node.begin() for node in self.world.nodes.values()))
         self.world.calm_since = self.world.now()
 
     def _mend(self, node: "Node") -> None:
-        node.store.silence_s = node.store.past = None
         node.bus.is_deaf = node.bus.is_hidden = False
         if node.bus not in self.world.buses.linked:
             self.world.buses.mend(node.bus)
@@ -104,7 +105,8 @@ class NodePower:
     def fell(self, node: "Node") -> None:
         """It is down, and comes back after a while."""
         if not self._is_over:
-            self.world.start(self._begin_later(node))
+            # Not on its own machine, if it has ended itself.
+            Context().run(self.world.start, self._begin_later(node))
 
     async def _begin_later(self, node: "Node") -> None:
         await asyncio.sleep(self.random.choice(_DOWN_S))

@@ -21,6 +21,9 @@ ROBBERY_MUTANTS: dict[str, Mutant] = {}
 LINK_MUTANTS: dict[str, Mutant] = {}
 """Those that show only on links that never heal."""
 
+CLUSTER_MUTANTS: dict[str, Mutant] = {}
+"""Those that show only in worlds of several nodes."""
+
 
 def mutant(plant: Plant) -> Plant:
     """Register a planted bug under its name."""
@@ -31,6 +34,12 @@ def mutant(plant: Plant) -> Plant:
 def durable_mutant(plant: Plant) -> Plant:
     """Register a planted bug of what is saved and brought back."""
     DURABLE_MUTANTS[plant.__name__] = contextmanager(plant)
+    return plant
+
+
+def cluster_mutant(plant: Plant) -> Plant:
+    """Register a planted bug of nodes."""
+    CLUSTER_MUTANTS[plant.__name__] = contextmanager(plant)
     return plant
 
 

@@ -110,6 +110,7 @@ class Process:
         """Reasons for which this session may end, because the simulation did something that must end it."""
         self.resumes = 0
         self.dropped_at: list[float] = []
+        self._session_ids: set[str] = set()
         self._resyncs = 0
         self._ops = 0
         self._ops_before = 0
@@ -148,7 +149,7 @@ class Process:
 
     def has_been(self, session_id: str) -> bool:
         """Whether it has, or had, this session."""
-        return self._session is not None and self._session.id == session_id
+        return session_id in self._session_ids
 
     async def open(self) -> None:
         """Sign in, or go on from what was remembered."""
@@ -488,6 +489,7 @@ class Process:
     def _resumed(self, outcome: Outcome) -> None:
         if self.is_dead:
             return
+        self._session_ids.add(self.session.id)
         self.checker.note(self.label, outcome)
         self.checker.count(outcome.kind)
         self.checker.count("rewound clients", outcome.reason == "rolled_back")

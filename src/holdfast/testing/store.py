@@ -101,6 +101,11 @@ class FaultyStore(MemoryStore):
         """
         self._failures[self.calls + call] = _Failure(error, is_written)
 
+    def heal(self) -> None:
+        """No fault from now on, not even those that were announced."""
+        self.is_full, self.silence_s, self.past = False, None, None
+        self._failures.clear()
+
     def crash(self) -> None:
         """The process dies: each batch that is being written is written or lost, at random. `open` starts over."""
         flights, self._flights = self._flights, {}

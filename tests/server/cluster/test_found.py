@@ -8,7 +8,15 @@ from holdfast import Throttled
 from holdfast.stores import Unavailable
 from holdfast.testing import FaultyStore
 from holdfast.testing.bus import MemoryBus
-from tests.server.cluster.nodes import Nodes, Said, Say, in_virtual_time, until
+from tests.server.cluster.nodes import Nodes, Said, Say, Table, in_virtual_time, until
+
+
+class Gallery(Table):
+    """It can be watched."""
+
+    kind = "gallery"
+    max_spectators = 2
+    empty_ttl_s = 600.0
 
 
 def store_of(nodes: Nodes, name: str) -> FaultyStore:
@@ -102,3 +110,18 @@ async def test_a_node_that_has_lost_a_session_says_so_when_it_has_ended_elsewher
         await until(lambda: ann.outcome is not None and ann.outcome.kind == "reset")
 
         assert nodes.where_session(ann.id) == ["a"]
+
+
+@in_virtual_time
+async def test_a_player_and_the_two_rooms_of_their_session_go_to_one_node_when_theirs_dies() -> None:
+    for seed in range(4):
+        async with Nodes("abc", seed=seed, rooms=(Table, Gallery)) as nodes:
+            ann, bob = await nodes.connect("ann", "a", "b", "c"), await nodes.connect("bob", "a", "b", "c")
+            info = await bob.create("gallery")
+            played, watched = await ann.join_or_create("table"), await ann.spectate(info.id)
+
+            nodes.a.crash()
+            await played.send(Say("still here"))
+
+            assert (await played.receive(Said)).text == "ann:still here"
+            assert nodes.where(played.id) == nodes.where(watched.id) == nodes.where_session(ann.id)

@@ -62,6 +62,7 @@ class StoredClaims:
         self._find = find
         self._making: set[str] = set()
         """Rooms that are being made here, with a key or a name, or get a new name."""
+        self._is_stopped = False
         self._working: set[asyncio.Task[None]] = set()
         # Keys of rooms that have ended, the oldest first: when they are forgotten.
         self._ended: dict[str, asyncio.TimerHandle] = {}
@@ -74,6 +75,7 @@ class StoredClaims:
         self._later(self._sweep())
 
     def stop(self) -> None:
+        self._is_stopped = True
         for task in self._working:
             task.cancel()
         for timer in self._ended.values():
@@ -181,6 +183,10 @@ class StoredClaims:
     # Letting go
 
     def _later(self, work: Coroutine[Any, Any, None]) -> None:
+        if self._is_stopped:
+            # The store is about to close; another node sweeps what this one leaves.
+            work.close()
+            return
         task = self._clock.loop.create_task(self._guarded(work))
         self._working.add(task)
         task.add_done_callback(self._working.discard)

@@ -59,10 +59,12 @@ class RowTeller:
         self._changed: dict[str, None] = {}
         self._timer: asyncio.TimerHandle | None = None
         self._telling: asyncio.Task[None] | None = None
+        self._is_stopped = False
         node.questions.answer(ROWS, RowsAsked, self._page)
         index.on_change.append(self._room_changed)
 
     def stop(self) -> None:
+        self._is_stopped = True
         if self._timer is not None:
             self._timer.cancel()
         if self._telling is not None:
@@ -70,7 +72,7 @@ class RowTeller:
 
     def _room_changed(self, room_id: str) -> None:
         self._changed[room_id] = None
-        if self._timer is None and self._telling is None:
+        if self._timer is None and self._telling is None and not self._is_stopped:
             self._timer = self._loop.call_later(self._limits.rows_s, self._begin)
 
     def _begin(self) -> None:

@@ -297,13 +297,14 @@ class Takeover:
             rooms.setdefault(room_id_of(entry), []).append(entry)
         sessions = {entry.key.partition("/")[2]: entry for entry in saved_sessions}
         node = self._node
+        first = _first_of_each(rooms, sessions.values())
         # What this node should have, and has not.
         mine = {
             room_id: entries
             for room_id, entries in rooms.items()
             if not self._has_room(room_id)
-            and (kind := _kind_of(entries[0])) is not None
-            and node.next_owner(room_id, kind) == node.life
+            and (kind := _kind_of(rooms[first[room_id]][0])) is not None
+            and node.next_owner(first[room_id], kind) == node.life
         }
         roomless = {
             session_id: entry
@@ -358,6 +359,23 @@ def _rooms_of(entry: Entry) -> list[str]:
     except Unreadable:
         return []
     return [room_id for room_id in (record.room, record.spectating) if room_id]
+
+
+def _first_of_each(room_ids: Iterable[str], sessions: Iterable[Entry]) -> dict[str, str]:
+    """Of each room the first of those that one node has to take together: a session is on one node, with the room that
+    it plays in and the one that it watches.
+    """
+    first = {room_id: room_id for room_id in room_ids}
+
+    def first_of(room_id: str) -> str:
+        while first[room_id] != room_id:
+            room_id = first[room_id]
+        return room_id
+
+    for entry in sessions:
+        linked = [first_of(room_id) for room_id in _rooms_of(entry) if room_id in first]
+        first |= dict.fromkeys(linked, min(linked, default=""))
+    return {room_id: first_of(room_id) for room_id in first}
 
 
 def _kind_of(entry: Entry) -> str | None:
