@@ -12,7 +12,8 @@ from holdfast.server.cluster.edge import Edge
 from holdfast.server.cluster.finder import Finder
 from holdfast.server.cluster.migration import Migration
 from holdfast.server.cluster.takeover import Takeover
-from holdfast.server.connection.connection import HeardMeanwhile, LiveConnection
+from holdfast.server.connection.buffers import HeardMeanwhile
+from holdfast.server.connection.connection import LiveConnection
 from holdfast.server.durability.committer import Committer, PendingBatch
 from holdfast.server.durability.recovery import Recovery
 from holdfast.server.durability.room_writer import RoomWriter
@@ -174,26 +175,6 @@ def a_connection_that_follows_begins_where_it_was_acknowledged() -> Iterator[Non
 
 
 @cluster_mutant
-def a_room_moves_without_its_last_commit() -> Iterator[None]:
-    async def at_rest(*_: Any) -> None: ...
-
-    async def settled(*_: Any) -> int:
-        return 0
-
-    def saved(committer: Committer, _: Any) -> Any:
-        done = committer._loop.create_future()
-        done.set_result(None)
-        return done
-
-    async def _take(takeover: Takeover, *rest: Any, revisions: Any = None) -> None:
-        await right(takeover, *rest, revisions={} if revisions is not None else None)
-
-    right = Takeover._take
-    with patched(Committer, at_rest=at_rest, settled=settled, saved=saved), patched(Takeover, _take=_take):
-        yield
-
-
-@cluster_mutant
 def a_session_is_handed_over_without_its_own_messages() -> Iterator[None]:
     def session_record(session: Any, room: str, closing: Any, _: Any, **rest: Any) -> Any:
         return right(session, room, closing, None, **rest)
@@ -205,8 +186,8 @@ def a_session_is_handed_over_without_its_own_messages() -> Iterator[None]:
 
 @cluster_mutant
 def a_session_is_handed_over_without_its_requests() -> Iterator[None]:
-    def expect(each: Any, session: Any, sent: Any, requests: Any = ()) -> Any:
-        return right(each, session, sent)
+    def expect(each: Any, session: Any, source: Any, sent: Any, _: Any = ()) -> Any:
+        return right(each, session, source, sent)
 
     right = handovers.Handovers.expect
     with patched(handovers.Handovers, expect=expect):

@@ -110,6 +110,7 @@ class World:
     game_type: type[Game] = Game
     actor_type: type[Actor] = Actor
     network_type: type[TappedNetwork] = TappedNetwork
+    expected_errors: tuple[str, ...] = EXPECTED
 
     def __init__(self, options: Options, ignored: frozenset[str]) -> None:
         loop = asyncio.get_running_loop()
@@ -556,7 +557,9 @@ class Ear(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         cause = record.exc_info[1] if record.exc_info else None
         self.checker.note("log:", record.getMessage(), repr(cause) if cause else "")
-        expected = (*EXPECTED, ROLLED_BACK) if self.checker.rollbacks else EXPECTED
+        expected = self.world.expected_errors
+        if self.checker.rollbacks:
+            expected = (*expected, ROLLED_BACK)
         is_expected = any(words in record.msg for words in expected) or self._is_abandoned(record)
         if (record.levelno >= logging.ERROR and not is_expected) or "broke the protocol" in record.msg:
             self.checker.fail("BUG", f"{record.getMessage()}: {cause!r}")
