@@ -471,6 +471,9 @@ class ClusterLimits:
     questions_kept_max: int = _limit(
         10_000, "requests of players on other nodes that are carried out here, or were lately", "`throttled`"
     )
+    news_waiting_max: int = _limit(
+        10_000, "bans, sign-outs and the like on their way to the other nodes", "these read the store instead"
+    )
     recovering_s: float = _limit(
         10.0, "how long a durable room of a dead node is listed before another has it", "it is not listed"
     )

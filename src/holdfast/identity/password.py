@@ -7,6 +7,7 @@ the same message, after the same work.
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 
 from holdfast.core.addresses import address_group
@@ -37,8 +38,10 @@ from holdfast.identity.port import (
     new_player_id,
 )
 from holdfast.schemas.account import AccountInfo
+from holdfast.schemas.shared import Guessed
 from holdfast.stores.port import ABSENT, RevisionConflict
 
+_GUESSES = "guesses"
 _WRONG = "this name and this password do not belong together"
 
 _ANYWHERE = "*"
@@ -71,6 +74,7 @@ class Password:
         self._accounts = AccountRecords(context.store)
         self._links = GuestLinks(context.store)
         self._lockouts = Lockouts(context.limits, context.now)
+        context.news.hear(_GUESSES, self._heard)
         self._checks = ChecksPerAddress(context.limits.password_checks_per_address_max)
         self._hashing = self._own_hashing or Argon2Hashing(self._settings, context.limits)
 
@@ -116,13 +120,30 @@ class Password:
             self._lockouts.take_back(stored.account.name, approach.address)
             raise
         if not is_right:
+            self._tell(stored.account.name, approach.address, "wrong")
             return None
         self._lockouts.was_right(stored.account.name, approach.address)
+        self._tell(stored.account.name, approach.address, "right")
         if not self._hashing.is_outdated(stored.account.hash):
             return stored
         fresh = await self._hashing.hash(secret)
         await self._accounts.put(replace(stored.account, hash=fresh), stored.revision)
         return await self._accounts.find(stored.account.name)
+
+    # The other nodes of a cluster count the same guesses
+
+    def _tell(self, name: str, address: str, outcome: str) -> None:
+        self._context.news.tell(_GUESSES, msgspec.msgpack.encode(Guessed(name, address, outcome)))
+
+    def _heard(self, body: bytes) -> None:
+        guessed = msgspec.msgpack.decode(body, type=Guessed)
+        match guessed.outcome:
+            case "wrong":
+                self._lockouts.guess(guessed.account, guessed.address)
+            case "right":
+                self._lockouts.was_right(guessed.account, guessed.address)
+            case _:
+                self._lockouts.forget(guessed.account)
 
     # `Linkable`
 
@@ -186,6 +207,7 @@ class Password:
             account, revision = await self._accounts.get(name)
             await self._accounts.put(replace(account, hash=fresh), revision)
             self._lockouts.forget(account.name)
+            self._tell(account.name, "", "forgotten")
             return account.info()
 
         return await retried(attempt)
@@ -197,6 +219,7 @@ class Password:
             stored = await self._accounts.get(name)
             await self._accounts.delete(stored, *await self._links.unlinked(stored.account.player))
             self._lockouts.forget(stored.account.name)
+            self._tell(stored.account.name, "", "forgotten")
             return stored.account.info()
 
         return await retried(attempt)

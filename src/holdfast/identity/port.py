@@ -77,6 +77,28 @@ def memory_store(limits: Limits) -> Store:
     return MemoryStore(MemoryData(entries_max=limits.records_in_memory_max), is_open=True)
 
 
+class AuthNews:
+    """What the authenticators of all nodes of a cluster tell each other at once; without a cluster, nobody hears it."""
+
+    def __init__(self) -> None:
+        self.send: Callable[[str, bytes], None] = lambda _name, _body: None
+        """Tells the other nodes; set where the server is composed."""
+        self._heard: dict[str, Callable[[bytes], None]] = {}
+
+    def tell(self, name: str, body: bytes) -> None:
+        """Tell all other nodes."""
+        self.send(name, body)
+
+    def hear(self, name: str, heard: Callable[[bytes], None]) -> None:
+        """Call this with what other nodes tell by this name."""
+        self._heard[name] = heard
+
+    def heard(self, name: str, body: bytes) -> None:
+        """Another node has told this."""
+        if (heard := self._heard.get(name)) is not None:
+            heard(body)
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuthContext:
     """What a server gives its authenticators when it starts. The defaults are for use without a server."""
@@ -91,6 +113,9 @@ class AuthContext:
     limits: Limits = field(default_factory=Limits)
     store: Store = field(default_factory=lambda: memory_store(Limits()))
     """For records: the server's store, or a bounded one in memory."""
+    is_shared: bool = False
+    """Whether other nodes use the same store: this one is a node of a cluster."""
+    news: AuthNews = field(default_factory=AuthNews)
 
 
 @runtime_checkable

@@ -3,15 +3,17 @@
     ticket = base64url(payload) "." base64url(HMAC-SHA256 of the payload)
     payload = MessagePack of [key id, nonce, player, roles, issued at, expires at]
 
-A ticket is verified without a look-up, on any node that has the key. The node that accepted it
-remembers its use until it expires: single use is per node. A node that has just started refuses tickets issued before
-its start, because it cannot know which of them were used.
+A ticket is verified without a look-up, on any node that has the key. A server alone remembers its use until it expires;
+one that has just started refuses tickets issued before its start, because it cannot know which of them were used. The
+nodes of a cluster have a record for each use in their store, which only the first of them can create.
 """
 
+import asyncio
 import hashlib
 import hmac
 from base64 import urlsafe_b64decode
-from collections.abc import Iterable, Sequence
+from collections.abc import Awaitable, Iterable, Sequence
+from contextlib import suppress
 from heapq import heappop, heappush
 
 import msgspec
@@ -23,6 +25,7 @@ from holdfast.core.tokens import TOKEN_BYTES, printable
 from holdfast.identity.port import Approach, AuthContext, Busy, Identity, NotAuthentic, are_roles, is_player_id
 from holdfast.schemas.account import TicketInfo
 from holdfast.schemas.frames import CREDENTIAL_CHARS_MAX
+from holdfast.stores.port import ABSENT, RevisionConflict, StoreError, Unknown, Write
 
 _NONCE_BYTES = 12
 _KEY_ID_BYTES = 4
@@ -30,6 +33,10 @@ _KEY_ID_BYTES = 4
 _PURPOSE = b"holdfast ticket 1\0"
 # How far the issuer's clock may be ahead of ours.
 _AHEAD_MAX_S = 60.0
+# Records of uses are deleted in batches, so often.
+_FORGET_S = 10.0
+_FORGOTTEN_AT_ONCE = 500
+_USES = "ticket"
 _INVALID = "this ticket is not valid: it was used, has expired, or was not issued for here; get a new one"
 
 
@@ -42,7 +49,16 @@ class _Payload(Struct, array_like=True, frozen=True):
     expires_at: float
 
 
+class _Use(Struct, array_like=True, frozen=True):
+    """A used ticket, in the store of a cluster."""
+
+    by: bytes
+    """Drawn for each use."""
+    expires_at: float
+
+
 _encode = msgspec.msgpack.Encoder().encode
+_decode_use = msgspec.msgpack.Decoder(_Use).decode
 _decode = msgspec.msgpack.Decoder(_Payload).decode
 
 
@@ -64,6 +80,7 @@ class Tickets:
             raise ValueError(f"ttl_s is more than 0; got {ttl_s}")
         self._own_keys = tuple(keys)
         self._ttl_s = ttl_s
+        self._forgetting: asyncio.Task[None] | None = None
         self._use(AuthContext())
 
     def _use(self, context: AuthContext) -> None:
@@ -74,12 +91,26 @@ class Tickets:
         self._keys = {_key_id(key): key for key in self._own_keys or derived}
         self._used: set[bytes] = set()
         self._ends: list[tuple[float, bytes]] = []
+        self._uses: list[tuple[float, str, int]] = []
+        """In a cluster: the records of this node's uses, each with the time when its ticket expires."""
         # Of those that end by then, some were forgotten: the clock may be set back.
         self._forgotten_to = 0.0
         self._started_at, self._started_wall = context.now(), context.wall_clock()
 
     async def prepare(self, context: AuthContext) -> None:
+        if self._forgetting is not None:
+            # Of a start that had no end.
+            self._forgetting.cancel()
+            self._forgetting = None
         self._use(context)
+        if context.is_shared:
+            await self._forget_old(context)
+
+    async def close(self) -> None:
+        if self._forgetting is not None:
+            self._forgetting.cancel()
+            await asyncio.wait([self._forgetting])
+            self._forgetting = None
 
     # Issuing
 
@@ -109,17 +140,20 @@ class Tickets:
 
     # Taking
 
-    def authenticate(self, credential: str, approach: Approach) -> Identity:
+    def authenticate(self, credential: str, approach: Approach) -> Identity | Awaitable[Identity]:
         """The player for whom the ticket was issued."""
         payload = self._verified(credential)
         now = self._context.wall_clock()
         # The issuer may be another program with the key: a ticket without an end could be used forever.
         is_short = payload.expires_at <= payload.issued_at + self._context.limits.ticket_max_s
         is_good = is_short and now < payload.expires_at and payload.issued_at <= now + _AHEAD_MAX_S
+        identity = Identity(payload.player, frozenset(payload.roles), issued_at=payload.issued_at)
+        if is_good and self._context.is_shared:
+            return self._used_once(payload, identity)
         if not is_good or self._may_be_used(payload):
             raise NotAuthentic(_INVALID)
         self._mark_used(payload, now)
-        return Identity(payload.player, frozenset(payload.roles), issued_at=payload.issued_at)
+        return identity
 
     def _verified(self, credential: str) -> _Payload:
         encoded, _, signature = credential.partition(".")
@@ -149,6 +183,50 @@ class Tickets:
             raise Busy("too many tickets were used in a short while", self._ttl_s)
         self._used.add(payload.nonce)
         heappush(self._ends, (payload.expires_at, payload.nonce))
+
+    # In a cluster
+
+    async def _used_once(self, payload: _Payload, identity: Identity) -> Identity:
+        """The identity, if this is the first use on any node."""
+        store, key = self._context.store, f"{_USES}/{printable(payload.nonce)}"
+        use = _encode(_Use(self._context.random.randbytes(_NONCE_BYTES), payload.expires_at))
+        if len(self._uses) >= self._context.limits.tickets_used_max:
+            raise Busy("too many tickets were used in a short while", self._ttl_s)
+        try:
+            revision = await store.put(key, use, ABSENT)
+        except RevisionConflict:
+            raise NotAuthentic(_INVALID) from None
+        except Unknown:
+            # It may be written: the record says by whom.
+            entry = await store.get(key)
+            if entry is None or entry.value != use:
+                raise NotAuthentic(_INVALID) from None
+            revision = entry.revision
+        heappush(self._uses, (payload.expires_at, key, revision))
+        if self._forgetting is None or self._forgetting.done():
+            self._forgetting = asyncio.get_running_loop().create_task(self._forget_uses())
+        return identity
+
+    async def _forget_uses(self) -> None:
+        """Delete the records of tickets that have expired, until there are none."""
+        context = self._context
+        while self._uses:
+            await asyncio.sleep(_FORGET_S)
+            past = context.wall_clock() - _AHEAD_MAX_S
+            batch: list[tuple[float, str, int]] = []
+            while self._uses and self._uses[0][0] <= past and len(batch) < _FORGOTTEN_AT_ONCE:
+                batch.append(heappop(self._uses))
+            if batch:
+                with suppress(StoreError):  # the next start of a node deletes them
+                    await context.store.commit([[Write(key, None, revision)] for _, key, revision in batch])
+
+    async def _forget_old(self, context: AuthContext) -> None:
+        """Delete what nodes have left that ended before they could."""
+        past = context.wall_clock() - context.limits.ticket_max_s
+        for entry in await context.store.list(_USES):
+            if _decode_use(entry.value).expires_at <= past:
+                with suppress(StoreError):  # another node was quicker
+                    await context.store.delete(entry.key, entry.revision)
 
     def __repr__(self) -> str:
         return f"Tickets(ttl_s={self._ttl_s:g}, {len(self._keys)} keys)"

@@ -27,6 +27,8 @@ class Beat(Struct, frozen=True, kw_only=True):
     """The number of the last change of its rooms that it has told."""
     is_drained: bool = False
     """It has handed over everything that can go on elsewhere."""
+    news: int = 0
+    """The number of the last news that it has told."""
     region: str = ""
     started_at: float = 0.0
     """In seconds since 1970, on its own clock."""

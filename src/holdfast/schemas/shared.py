@@ -130,3 +130,45 @@ class RoomMade(Struct, frozen=True, array_like=True):
     row: NumberedRow | None
     """None: this node can make none now."""
     why_not: str = ""
+
+
+# News
+
+
+class NewsItem(Struct, frozen=True, array_like=True):
+    """Something that all nodes should know at once; a node that does not know the name ignores it."""
+
+    name: str
+    body: bytes
+    """In MessagePack."""
+
+
+class NewsTold(Struct, frozen=True, array_like=True):
+    """What a node tells all others."""
+
+    life: str
+    number: int
+    """Counts what this life has told."""
+    items: list[NewsItem]
+
+
+class AccessChanged(Struct, frozen=True, array_like=True):
+    """A ban, a sign-out or a change of roles, as its record in the store is, or will be."""
+
+    key: str
+    subject: str
+    """Whose: the subject of a ban, or a player."""
+    value: bytes | None
+    """None: it is lifted, or undone."""
+    revision: int
+    """Of the record; 0 while it is not saved."""
+    why: str = ""
+
+
+class Guessed(Struct, frozen=True, array_like=True):
+    """A password of an account was tried, and what came of it."""
+
+    account: str
+    address: str
+    outcome: str
+    """"wrong", "right", or "forgotten": the account has another password."""

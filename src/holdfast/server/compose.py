@@ -501,7 +501,9 @@ class ServerParts:
             outbox=self.outbox,
             messages=self.session_messages,
             drain=self.drain,
+            access=self.access,
         )
+        self.sign_in.space_elsewhere = parts.directory.sign_ins.space
         self.stored.confirm = durable.confirm
         self.handshake.look_elsewhere = parts.edge.look
         self.handshake.is_leaving = parts.departures.is_leaving

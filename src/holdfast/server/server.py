@@ -23,7 +23,7 @@ from holdfast.core.room import Room
 from holdfast.core.session import Session
 from holdfast.core.tokens import TOKEN_BYTES
 from holdfast.identity.guest import Guest
-from holdfast.identity.port import AuthContext, Authenticator, Closing, Preparing, memory_store
+from holdfast.identity.port import AuthContext, Authenticator, AuthNews, Closing, Preparing, memory_store
 from holdfast.logs import get_logger
 from holdfast.observability.bus import EventHandlers
 from holdfast.observability.log_lines import LineLimitFilter
@@ -182,6 +182,7 @@ class Server:
             cluster=nodes,
         )
         self._secret = secret
+        self._auth_news = AuthNews()
         self.http = http
         self._transport_limits = TransportLimits.of(self.limits)
         self.listeners = Listeners(
@@ -281,6 +282,7 @@ class Server:
         try:
             await parts.access.load()
             if parts.cluster is not None:
+                parts.cluster.directory.share(self._auth_news)
                 await parts.cluster.start(parts.accept, SUBPROTOCOLS)
             elif parts.recovery is not None:
                 await parts.recovery.recover(self._recovery)
@@ -328,6 +330,8 @@ class Server:
             wall_clock=environment.wall_clock,
             limits=self.limits,
             store=self._store if self._store is not None else memory_store(self.limits),
+            is_shared=self._settings.cluster is not None,
+            news=self._auth_news,
         )
         for each in preparing:
             await each.prepare(context)

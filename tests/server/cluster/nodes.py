@@ -83,6 +83,9 @@ class Nodes:
 
     def server(self, name: str) -> MemoryServer:
         options: dict[str, Any] = {"limits": self.limits, **self._options}
+        if callable(auth := options.pop("auth", None)):
+            # Each node has authenticators of its own.
+            options["auth"] = auth()
         return MemoryServer(
             options.pop("rooms", (Table, Lounge)),
             seed=self._seed,

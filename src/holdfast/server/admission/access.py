@@ -11,21 +11,22 @@ from collections.abc import Awaitable, Callable, Iterable
 
 from holdfast.core.addresses import Range, read_address
 from holdfast.core.connection import Connection
-from holdfast.core.errors import Throttled
+from holdfast.core.errors import Invalid, Throttled
 from holdfast.core.reasons import Reason
-from holdfast.core.records import Unreadable, decode_standing, encode
+from holdfast.core.records import Unreadable, decode_ban, decode_role, decode_standing, encode
 from holdfast.core.session import Session
 from holdfast.identity.port import Identity, NotAuthentic
 from holdfast.logs import get_logger
 from holdfast.schemas.ban import BanInfo
 from holdfast.schemas.requests import Ban
 from holdfast.schemas.session import StandingRecord
+from holdfast.schemas.shared import AccessChanged
 from holdfast.server.admission.access_records import AccessRecords
 from holdfast.server.admission.bans import Bans, ban_message, banned_range, check_player_id, key_for
 from holdfast.server.admission.roles import Roles
 from holdfast.server.context import Context
 from holdfast.server.sessions import SessionLifecycle, StoredSessions
-from holdfast.stores.port import Broken, Store
+from holdfast.stores.port import ABSENT, Broken, Entry, Store
 
 log = get_logger("holdfast.server")
 
@@ -56,13 +57,15 @@ class Access:
         self._lifecycle = lifecycle
         self._stored = stored
         self._unauthenticated = unauthenticated
-        self._records = AccessRecords(context, store, fatal)
+        self.records = self._records = AccessRecords(context, store, fatal)
         self.bans = Bans(context, self._records)
         self.roles = Roles(context, self._records, lifecycle.registry)
         # By player, oldest sign-out first.
         self._signed_out: dict[str, StandingRecord] = {}
         self._everybody = StandingRecord(_EVERYBODY, 0, 0.0)
         self.sign_outs = 0
+        self._unsaved: set[str] = set()
+        """Records that another node has told of and has not saved yet."""
 
     async def load(self) -> None:
         """Load the records of the store, before anybody can enter."""
@@ -162,14 +165,14 @@ class Access:
         self._end_sessions(player_id, self._clock.wall_clock(), Reason.SIGNED_OUT, why or _SIGNED_OUT)
         await self._saved()
 
-    def _number(self, player_id: str, not_before: float) -> None:
+    def _number(self, player_id: str, not_before: float, why: str) -> None:
         """Number a sign-out: it ends the sessions that began before it."""
         self.sign_outs += 1
         access = StandingRecord(player_id, self.sign_outs, not_before)
         # At the end: it is the newest.
         self._signed_out.pop(player_id, None)
         self._signed_out[player_id] = access
-        self._records.want(key_for("standing/", player_id), encode(access))
+        self._records.want(key_for("standing/", player_id), encode(access), player_id, why)
         while len(self._signed_out) > self._limits.sign_outs_max:
             self._forget(self._signed_out.pop(next(iter(self._signed_out))))
 
@@ -180,14 +183,87 @@ class Access:
             self._everybody = StandingRecord(_EVERYBODY, oldest.sign_out, oldest.not_before)
             self._records.want(key_for("standing/", _EVERYBODY), encode(self._everybody))
 
+    # What other nodes of a cluster have done
+
+    async def heard(self, changed: AccessChanged) -> None:
+        """Another node has changed a record, or its change was read in the store: the same holds here."""
+        if changed.revision == ABSENT and changed.value is not None:
+            self._unsaved.add(changed.key)
+        else:
+            self._unsaved.discard(changed.key)
+        if not self._records.heard(changed.key, changed.revision):
+            return
+        try:
+            match changed.key.partition("/")[0]:
+                case "ban":
+                    await self._heard_ban(changed.subject, changed.value)
+                case "roles":
+                    record = decode_role(changed.value) if changed.value is not None else None
+                    self.roles.heard(changed.subject, record)
+                case "standing" if changed.value is not None:
+                    self._heard_sign_out(decode_standing(changed.value), changed.why)
+        except (Unreadable, Invalid) as error:
+            log.error("invalid record ignored", key=changed.key, why=error)  # noqa: TRY400 - the message is enough
+
+    async def _heard_ban(self, subject: str, value: bytes | None) -> None:
+        ban = self.bans.heard(subject, decode_ban(value) if value is not None else None)
+        if ban is None:
+            return
+        kind, _, name = subject.partition(":")
+        if kind == "player":
+            self._end_sessions_of(name, Reason.BANNED, ban_message(ban))
+        else:
+            await self._end_sessions_from(banned_range(name), ban_message(ban))
+
+    def _heard_sign_out(self, record: StandingRecord, why: str) -> None:
+        self.sign_outs = max(self.sign_outs, record.sign_out)
+        if record.player == _EVERYBODY:
+            if record.not_before > self._everybody.not_before:
+                self._everybody = record
+            return
+        known = self._signed_out.get(record.player)
+        if known is not None and known.sign_out >= record.sign_out:
+            return
+        self._signed_out.pop(record.player, None)
+        self._signed_out[record.player] = record
+        if len(self._signed_out) > self._limits.sign_outs_max:
+            # The node that signed somebody out forgets the oldest in the store, too.
+            del self._signed_out[next(iter(self._signed_out))]
+        self._end_sessions_of(record.player, Reason.SIGNED_OUT, why or _SIGNED_OUT)
+
+    async def read_again(self) -> None:
+        """Do what other nodes have saved and this one has not heard of."""
+        # What is heard while the store is read is newer.
+        before = {
+            key: (subject, self._records.revision_of(key))
+            for key, subject in (
+                *((key_for("ban/", ban.subject), ban.subject) for ban in self.bans.all()),
+                *((key_for("roles/", player_id), player_id) for player_id in self.roles.players()),
+            )
+            if key not in self._unsaved
+        }
+        entries = [*await self._records.read_again("ban"), *await self._records.read_again("roles")]
+        found = {entry.key for entry in entries}
+        for entry in [*entries, *await self._records.read_again("standing")]:
+            subject = _subject_of(entry)
+            if subject is not None:
+                await self.heard(AccessChanged(entry.key, subject, entry.value, entry.revision))
+        for key, (subject, revision) in before.items():
+            if key not in found and revision == self._records.revision_of(key) and not self._records.is_pending(key):
+                await self.heard(AccessChanged(key, subject, None, ABSENT))
+
     # Ending sessions
 
-    def _end_sessions(self, player_id: str, not_before: float, reason: Reason, message: str) -> None:
+    def _end_sessions_of(self, player_id: str, reason: Reason, message: str) -> None:
         # Sessions that are only in the store end too, and their seats are freed.
         self._stored.restore_of_player(player_id)
-        self._number(player_id, not_before)
         for session in self._lifecycle.registry.of_player(player_id):
             self._lifecycle.end_session(session, reason, message)
+
+    def _end_sessions(self, player_id: str, not_before: float, reason: Reason, message: str) -> None:
+        self._stored.restore_of_player(player_id)
+        self._number(player_id, not_before, message if reason is Reason.SIGNED_OUT else "")
+        self._end_sessions_of(player_id, reason, message)
 
     async def _end_sessions_from(self, network: Range, message: str) -> list[_Wait]:
         """Includes disconnected sessions that were last connected from there, and connections that have not signed
@@ -217,6 +293,20 @@ class Access:
                 await asyncio.gather(self._records.saved(), *(wait() for wait in ended))
         except TimeoutError:
             raise Throttled("it is in force, but the store cannot save it at the moment") from None
+
+
+def _subject_of(entry: Entry) -> str | None:
+    """Whose record this is; None if it cannot be read."""
+    try:
+        match entry.key.partition("/")[0]:
+            case "ban":
+                return decode_ban(entry.value).subject
+            case "roles":
+                return decode_role(entry.value).player
+            case _:
+                return decode_standing(entry.value).player
+    except Unreadable:
+        return None
 
 
 def _is_in(network: Range, address: str) -> bool:

@@ -6,8 +6,10 @@ be saved.
 
 import asyncio
 from collections.abc import Callable
+from contextlib import suppress
 
 from holdfast.logs import get_logger
+from holdfast.schemas.shared import AccessChanged
 from holdfast.server.context import Context
 from holdfast.stores.port import ABSENT, Broken, Entry, RevisionConflict, Store, StoreError, Write
 
@@ -25,11 +27,16 @@ class AccessRecords:
         self._fatal = fatal
         self._revisions: dict[str, int] = {}
         self._wanted: dict[str, bytes | None] = {}
+        self._subjects: dict[str, str] = {}
+        """Of the records that are wanted."""
+        self.tell: Callable[[AccessChanged], None] | None = None
+        """In a cluster: tells the other nodes what is wanted, and once more when it is saved."""
         self._begun = 0
         # Futures by the number of the write that they wait for.
         self._waiters: list[tuple[int, asyncio.Future[None]]] = []
         self._writing: asyncio.Task[None] | None = None
         self._is_refused = False
+        self._dropping: set[asyncio.Task[None]] = set()
 
     async def read(self, path: str) -> list[Entry]:
         if self._store is None:
@@ -38,13 +45,52 @@ class AccessRecords:
         self._revisions.update((entry.key, entry.revision) for entry in entries)
         return entries
 
-    def want(self, key: str, value: bytes | None) -> None:
-        """Write this value in the background, or delete the key."""
+    async def read_again(self, path: str) -> list[Entry]:
+        """What the store has now; what is known of these records stays as it is."""
+        return await self._store.list(path) if self._store is not None else []
+
+    def want(self, key: str, value: bytes | None, subject: str = "", why: str = "") -> None:
+        """Write this value in the background, or delete the key; the other nodes are told whose record it is."""
         if self._store is None:
             return
+        if self.tell is not None:
+            self.tell(AccessChanged(key, subject, value, ABSENT, why))
+            self._subjects[key] = subject
         self._wanted[key] = value
         if self._writing is None:
             self._writing = self._loop.create_task(self._write_all(self._store))
+
+    def drop(self, key: str) -> None:
+        """Delete a record that is out of date, unless it was replaced: all nodes of a cluster notice that."""
+        if self.tell is None:
+            self.want(key, None)
+        elif self._store is not None and (revision := self._revisions.pop(key, ABSENT)) != ABSENT:
+            task = self._loop.create_task(self._drop(self._store, key, revision))
+            self._dropping.add(task)
+            task.add_done_callback(self._dropping.discard)
+
+    @staticmethod
+    async def _drop(store: Store, key: str, revision: int) -> None:
+        # Another node was quicker, or it stays until the next start.
+        with suppress(StoreError):
+            await store.delete(key, revision)
+
+    def heard(self, key: str, revision: int) -> bool:
+        """Another node has written this record, or will; False if there is something newer here."""
+        if revision == ABSENT:
+            return True
+        if revision < self._revisions.get(key, ABSENT):
+            return False
+        self._revisions[key] = revision
+        return key not in self._wanted
+
+    def revision_of(self, key: str) -> int:
+        """The last that is known."""
+        return self._revisions.get(key, ABSENT)
+
+    def is_pending(self, key: str) -> bool:
+        """Whether a value of this record is on its way to the store."""
+        return key in self._wanted or self._writing is not None
 
     async def saved(self) -> None:
         """Wait until the store has all present values."""
@@ -95,6 +141,12 @@ class AccessRecords:
         self._revisions.update((write.key, revision) for write, revision in zip(writes, outcome, strict=True))
         for key in [key for key, value in wanted.items() if value is None]:
             self._revisions.pop(key, None)
+        if self.tell is not None:
+            for write, revision in zip(writes, outcome, strict=True):
+                if write.value is not None:
+                    self.tell(AccessChanged(write.key, self._subjects.get(write.key, ""), write.value, revision))
+        for key in wanted.keys() - self._wanted.keys():
+            self._subjects.pop(key, None)
         for number, waiter in self._waiters:
             if number <= self._begun and not waiter.done():
                 waiter.set_result(None)

@@ -121,7 +121,7 @@ class Bans:
         ban = self._checked(request)
         self._remove(ban.subject)
         self._add(ban)
-        self._records.want(key_for("ban/", ban.subject), encode(project(ban, BanRecord)))
+        self._records.want(key_for("ban/", ban.subject), encode(project(ban, BanRecord)), ban.subject)
         self._watch_ends()
         self._publish(project(ban, Banned))
         return ban
@@ -132,7 +132,21 @@ class Bans:
             subject = subject_of("", subject.removeprefix(_ADDRESS))
         if subject not in self._bans:
             raise NotFound(f"there is no ban of {subject[:128]!r}; name it player:ID or address:RANGE")
-        self._lift(subject)
+        self._remove(subject)
+        self._records.want(key_for("ban/", subject), None, subject)
+        self._publish(BanLifted(subject=subject))
+
+    def heard(self, subject: str, record: BanRecord | None) -> BanInfo | None:
+        """Another node has put this ban in force, or lifted it; returns the ban if it is new here."""
+        known = self._bans.get(subject)
+        ban = project(record, BanInfo) if record is not None else None
+        if ban == known:
+            return None
+        self._remove(subject)
+        if ban is not None:
+            self._add(ban)
+            self._watch_ends()
+        return ban
 
     def _checked(self, request: Ban) -> BanInfo:
         subject = subject_of(request.player, request.address)
@@ -160,9 +174,9 @@ class Bans:
         if self._bans.pop(subject, None) is not None and subject.startswith(_ADDRESS):
             self._ranges.remove(banned_range(subject.removeprefix(_ADDRESS)))
 
-    def _lift(self, subject: str) -> None:
+    def _ended(self, subject: str) -> None:
         self._remove(subject)
-        self._records.want(key_for("ban/", subject), None)
+        self._records.drop(key_for("ban/", subject))
         self._publish(BanLifted(subject=subject))
 
     # Ends of bans
@@ -182,7 +196,7 @@ class Bans:
             until, subject = heapq.heappop(self._ends)
             ban = self._bans.get(subject)
             if ban is not None and ban.until == until:
-                self._lift(subject)
+                self._ended(subject)
         self._watch_ends()
 
 

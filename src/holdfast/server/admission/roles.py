@@ -114,7 +114,25 @@ class Roles:
         elif self._changed.pop(player_id, None) is None:
             return
         stored = encode(project(changes, RoleRecord)) if is_changed else None
-        self._records.want(key_for("roles/", player_id), stored)
+        self._records.want(key_for("roles/", player_id), stored, player_id)
+        self._apply_all(player_id)
+
+    def heard(self, player_id: str, record: RoleRecord | None) -> None:
+        """Another node has changed the roles of a player."""
+        changes = project(record, RoleInfo) if record is not None else None
+        if changes == self._changed.get(player_id):
+            return
+        if changes is not None:
+            self._changed[player_id] = changes
+        else:
+            del self._changed[player_id]
+        self._apply_all(player_id)
+
+    def players(self) -> list[str]:
+        """Those whose roles were changed."""
+        return list(self._changed)
+
+    def _apply_all(self, player_id: str) -> None:
         # Agents of different rooms may have the same id: they are not found by it.
         sessions = self._sessions if player_id.startswith(AGENT_PREFIX) else self._sessions.of_player(player_id)
         for session in sessions:

@@ -3,6 +3,7 @@
 import asyncio
 import inspect
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import AbstractAsyncContextManager
 from typing import NamedTuple
 
 from holdfast.core.errors import Failed, NameNotAllowed, Refused, Throttled
@@ -116,6 +117,10 @@ class SessionMaker:
         return session
 
 
+SpaceElsewhere = Callable[[str, int], AbstractAsyncContextManager[tuple[bool, str]]]
+"""Whether a player may have one more session, of so many, and the name that they have on another node."""
+
+
 class _Attempt(NamedTuple):
     """A sign-in in progress."""
 
@@ -166,6 +171,8 @@ class SignIn:
         self._sessions_max = sessions_max
         self._is_draining = is_draining
         self._in_progress: dict[LiveConnection, asyncio.Task[None]] = {}
+        self.space_elsewhere: SpaceElsewhere | None = None
+        """In a cluster: the sessions of a player are counted on all nodes."""
 
     def __contains__(self, connection: LiveConnection) -> bool:
         return connection in self._in_progress
@@ -223,6 +230,11 @@ class SignIn:
             failure.__cause__ = error
             self._authenticator_failed(attempt, failure)
         finally:
+            self._ended(attempt)
+
+    def _ended(self, attempt: _Attempt) -> None:
+        # Unless another task goes on with it.
+        if self._in_progress.get(attempt.connection) is asyncio.current_task():
             del self._in_progress[attempt.connection]
 
     # Refusals
@@ -258,46 +270,89 @@ class SignIn:
 
     def _proven(self, attempt: _Attempt, identity: Identity) -> None:
         """The identity is proven: begin a session, unless a ban or a limit refuses it."""
-        connection, limits = attempt.connection, self._limits
         try:
             checked_identity(identity, attempt.auth.scheme)
         except (TypeError, ValueError) as error:
             self._authenticator_failed(attempt, error)
             return
-        if self._is_too_late(connection):
+        if not self._may_enter(attempt, identity):
             return
+        if self.space_elsewhere is not None:
+            self._in_progress[attempt.connection] = self._clock.loop.create_task(
+                self._count_elsewhere(self.space_elsewhere, attempt, identity)
+            )
+        elif (name := self._checked_name(attempt, identity)) is not None:
+            # Last: other sessions may end for this one, which must not be refused afterwards.
+            most = self._sessions_max(identity)
+            if self._make_space(identity.player_id, attempt.connection.address, most):
+                self._open(attempt, identity, name)
+            else:
+                self._too_many(attempt, most)
+
+    def _may_enter(self, attempt: _Attempt, identity: Identity) -> bool:
+        """Whether this node takes the player; if not, the client is told why."""
+        connection, limits = attempt.connection, self._limits
+        if self._is_too_late(connection):
+            return False
         ban = self._access.bans.of(identity.player_id, connection.address)
         if ban is not None:
             self._refuse(attempt, Reason.BANNED, ban_message(ban))
-            return
+            return False
         try:
             self._access.check(identity, attempt.sign_outs)
         except NotAuthentic as error:
             self._sign_in_failed(attempt, error)
-            return
+            return False
         if len(self._lifecycle.registry) >= limits.sessions_max:
             connection.close(Reason.BUSY, "this node is full", retry_after_s=limits.hello_s)
-            return
+            return False
         if self._lifecycle.quota.is_full(connection.address, limits.sessions_max):
             self._alarms.report("address_share", "refused", address=connection.address)
             message = "too many players are connected from your address; come back later"
             connection.close(Reason.THROTTLED, message, retry_after_s=limits.hello_s)
-            return
+            return False
+        return True
+
+    async def _count_elsewhere(self, space: SpaceElsewhere, attempt: _Attempt, identity: Identity) -> None:
+        most = self._sessions_max(identity)
         try:
-            name = self._name(attempt, identity)
+            name = self._checked_name(attempt, identity)
+            if name is None:
+                return
+            async with space(identity.player_id, most) as (has_space, known_as):
+                # Much may have happened meanwhile.
+                if not attempt.connection.is_open or not self._may_enter(attempt, identity):
+                    return
+                if not has_space:
+                    self._alarm_sessions(identity.player_id, attempt.connection.address)
+                    self._too_many(attempt, most)
+                    return
+                if known_as and not attempt.name and not self._has_name_here(identity.player_id):
+                    name = self._checked_name(attempt._replace(name=known_as), identity)
+                if name is not None:
+                    self._open(attempt, identity, name)
+        except Exception as error:  # noqa: BLE001 - our bug: logged, counted, contained
+            self._faults.report("counting the sessions of a player", error, player=identity.player_id)
+            attempt.connection.close(Reason.INTERNAL)
+        finally:
+            self._ended(attempt)
+
+    def _too_many(self, attempt: _Attempt, most: int) -> None:
+        message = f"this player already has {most} sessions; end one first"
+        self._refuse(attempt, Reason.REFUSED, message, problem=Throttled.code)
+
+    def _checked_name(self, attempt: _Attempt, identity: Identity) -> str | None:
+        """The display name; None if it is refused, which the client is told."""
+        try:
+            return self._name(attempt, identity)
         except NameNotAllowed as error:
             self._refuse(attempt, Reason.REFUSED, str(error), problem=error.code)
-            return
         except Failed:
-            connection.close(Reason.INTERNAL)
-            return
-        # Last: other sessions may end for this one, which must not be refused afterwards.
-        most = self._sessions_max(identity)
-        if not self._make_space(identity.player_id, connection.address, most):
-            message = f"this player already has {most} sessions; end one first"
-            self._refuse(attempt, Reason.REFUSED, message, problem=Throttled.code)
-            return
-        self._open(attempt, identity, name)
+            attempt.connection.close(Reason.INTERNAL)
+        return None
+
+    def _has_name_here(self, player_id: str) -> bool:
+        return bool(self._lifecycle.registry.of_player(player_id))
 
     def _name(self, attempt: _Attempt, identity: Identity) -> str:
         """The display name for the new session: as asked for, or else that of the player's newest session."""
@@ -340,15 +395,16 @@ class SignIn:
         if len(sessions) < most:
             return True
         if self._limits.sessions_policy == "refuse":
-            name = self._lifecycle.registry.name_of(player_id)
-            self._alarms.report(
-                "sessions_per_player_max", "refused", address=address, player=player_id, player_name=name
-            )
+            self._alarm_sessions(player_id, address)
             return False
         # Oldest first. More than one if the limit was lowered before a restart.
         for session in sorted(sessions, key=_disconnected_since)[: len(sessions) - most + 1]:
             self._lifecycle.end_session(session, Reason.SUPERSEDED, "this player signed in elsewhere")
         return True
+
+    def _alarm_sessions(self, player_id: str, address: str) -> None:
+        name = self._lifecycle.registry.name_of(player_id)
+        self._alarms.report("sessions_per_player_max", "refused", address=address, player=player_id, player_name=name)
 
 
 def _disconnected_since(session: Session) -> tuple[bool, float]:

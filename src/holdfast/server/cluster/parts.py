@@ -11,6 +11,7 @@ from holdfast.schemas.beat import Beat
 from holdfast.schemas.events import Event, NodeDied, NodeJoined, NodeLeft
 from holdfast.schemas.frames import Request
 from holdfast.schemas.node import NodeInfo
+from holdfast.server.admission.access import Access
 from holdfast.server.cluster.departures import Departures
 from holdfast.server.cluster.edge import Edge
 from holdfast.server.cluster.emptying import Emptying
@@ -62,6 +63,7 @@ class ClusterParts:
         outbox: Outbox,
         messages: SessionMessages,
         drain: Drain,
+        access: Access,
     ) -> None:
         limits = context.limits
         self.place = cluster.place
@@ -78,6 +80,7 @@ class ClusterParts:
                 version=version,
                 kinds=tuple(rooms.types),
                 rows=self.shared.teller.number if self.shared is not None else 0,
+                news=self.shared.news.number if self.shared is not None else 0,
                 load=min(1.0, info.rooms / max(1, info.rooms_max)),
                 is_draining=drain.is_leaving,
                 is_drained=self.emptying.is_done,
@@ -178,6 +181,7 @@ class ClusterParts:
             committer.store,
             rooms=rooms,
             lifecycle=lifecycle,
+            access=access,
             has_come=lambda session: self.handovers.hops(session) > 0,
         )
 

@@ -16,7 +16,7 @@ from holdfast.server.directory.directory import Directory
 from holdfast.server.directory.quick_join import is_own
 from holdfast.server.sessions import SessionLifecycle
 
-_PLAYERS = "players"
+_PLAYERS = "players_here"
 # Questions of so long a moment are asked together.
 _TOGETHER_S = 0.002
 _TOGETHER_MAX = 200
@@ -100,10 +100,11 @@ class Players:
         }
 
     def _of(self, player_id: str, *, seats: bool) -> PlayerHere:
-        sessions = [self._session(each) for each in self._lifecycle.registry.of_player(player_id) if each.codec]
+        sessions = [self.describe(each) for each in self._lifecycle.registry.of_player(player_id) if each.codec]
         return PlayerHere(sessions, self.signing_in(player_id), self._seats(PlayerId(player_id)) if seats else [])
 
-    def _session(self, session: Session) -> SessionHere:
+    def describe(self, session: Session) -> SessionHere:
+        """A session of this node, for the others."""
         now = self._clock.now()
         away_s = now - session.dropped_at if session.dropped_at is not None else 0.0
         age_s = self._clock.wall_clock() - session.signed_in_at

@@ -5,20 +5,27 @@ from collections.abc import Callable
 from holdfast.core.errors import Throttled
 from holdfast.core.room_listing import spelled
 from holdfast.core.session import PlayerId, Session
+from holdfast.identity.port import AuthNews
 from holdfast.schemas.requests import JoinOrCreate
 from holdfast.schemas.room import RoomInfo
-from holdfast.schemas.shared import SeatHere
+from holdfast.schemas.shared import NewsItem, SeatHere
+from holdfast.server.admission.access import Access
+from holdfast.server.cluster.access_news import AccessNews
 from holdfast.server.cluster.asking import Asking
 from holdfast.server.cluster.claims import StoredClaims
+from holdfast.server.cluster.news import News
 from holdfast.server.cluster.node import ClusterNode
 from holdfast.server.cluster.players import Players
 from holdfast.server.cluster.quick_seats import QuickSeats
 from holdfast.server.cluster.rows import RowListener, RowTeller
+from holdfast.server.cluster.sign_ins import SharedSignIns
 from holdfast.server.cluster.takeover import Takeover
 from holdfast.server.context import Context
 from holdfast.server.directory.directory import Directory
 from holdfast.server.sessions import SessionLifecycle
 from holdfast.stores.port import Store
+
+_AUTH = "auth"
 
 
 class SharedDirectory:
@@ -33,6 +40,7 @@ class SharedDirectory:
         *,
         rooms: Directory,
         lifecycle: SessionLifecycle,
+        access: Access,
         has_come: Callable[[Session], bool],
     ) -> None:
         """`has_come` says whether a session was handed over for its present request."""
@@ -43,8 +51,11 @@ class SharedDirectory:
         self.asking = Asking(node, limits)
         self.teller = RowTeller(node, rooms.index, limits)
         self.listener = RowListener(node, rooms.index, limits)
+        self.news = News(node, limits)
+        self.access = AccessNews(self.news, access, limits, context.faults)
         self.players = Players(node, context.clock, rooms, lifecycle)
         self.claims = StoredClaims(node, self.asking, store, context.clock, limits, rooms=rooms, find=takeover.room)
+        self.sign_ins = SharedSignIns(self.asking, self.players, limits, random, lifecycle)
         self.quick = QuickSeats(
             node,
             self.asking,
@@ -61,9 +72,15 @@ class SharedDirectory:
         rooms.claims = self.claims
         rooms.names.is_code_elsewhere = lambda code: rooms.index.remote.of_code(spelled(code)) is not None
 
+    def share(self, auth_news: AuthNews) -> None:
+        """Let the authenticators of all nodes hear each other."""
+        auth_news.send = lambda name, body: self.news.tell(_AUTH, NewsItem(name, body))
+        self.news.hear(_AUTH, NewsItem, lambda item: auth_news.heard(item.name, item.body))
+
     async def start(self) -> None:
         """Hear of the rooms of the other nodes. The bus is open already."""
         await self.listener.start()
+        await self.news.start()
 
     def begin(self) -> None:
         """This node writes from now on."""
@@ -71,6 +88,8 @@ class SharedDirectory:
 
     def stop(self) -> None:
         self.quick.stop()
+        self.access.stop()
+        self.news.stop()
         self.claims.stop()
         self.players.stop()
         self.teller.stop()
