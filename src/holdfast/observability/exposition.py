@@ -116,6 +116,13 @@ CATALOGUE = {
     "commits_refused_total": ("", "Times that the store started to fail; commits are retried until they succeed."),
     "store_failing": ("", "1 while the store fails and durable rooms are paused."),
     "effects_total": ("result", "Effects that succeeded, and attempts that failed."),
+    # Clusters
+    "cluster_nodes": ("state", "Nodes of the cluster as this one sees them, itself included, by state; 1 without one."),
+    "cluster_draining": ("", "1 while the node hands over what it has, and takes nothing new."),
+    "nodes_died_total": ("", "Other nodes of the cluster that this one has believed dead."),
+    "clients_relayed_total": ("", "Clients that came to this node and have their session on another."),
+    "sessions_handed_over_total": ("direction", "Connected sessions given to other nodes, and taken from them."),
+    "rooms_taken_over_total": ("", "Durable rooms that this node has taken from other nodes, dead or not."),
     # Single sessions, for as many as `HttpLimits.metrics_sessions_max` allows: none unless it is set
     "session_latency_seconds": ("session", "Smoothed round-trip time of a session in the sample."),
     "session_jitter_seconds": ("session", "Jitter of the round-trip time of a session in the sample."),
@@ -146,6 +153,23 @@ class NodeView:
     is_store_failing: Callable[[], bool]
     events_lost: Callable[[], int]
     recording_bytes: Callable[[], int]
+    cluster: Callable[[], "ClusterNumbers"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClusterNumbers:
+    """What a node counts of its cluster; without one it is alone."""
+
+    states: Mapping[str, int]
+    """How many nodes are in each state."""
+    is_draining: bool = False
+    relayed: int = 0
+    given: int = 0
+    taken: int = 0
+    rooms_taken: int = 0
+
+
+ALONE = ClusterNumbers(states={"alive": 1, "suspect": 0, "dead": 0})
 
 
 class Exposition:
@@ -187,7 +211,7 @@ class Exposition:
         return [*(_family(name, each) for name, each in values.items()), *self._histograms()]
 
     def _about_node(self) -> dict[str, Values]:
-        node, limits = self._node, self._node.limits
+        node, limits, cluster = self._node, self._node.limits, self._node.cluster()
         most = {"connections": limits.connections_max, "sessions": limits.sessions_max, "rooms": limits.rooms_max}
         return {
             "node_info": {(node.name, node.region, holdfast_version()): 1},
@@ -196,6 +220,12 @@ class Exposition:
             "store_failing": {(): node.is_store_failing()},
             "capacity": _by_word(most),
             "recording_bytes": {(): node.recording_bytes()},
+            "cluster_nodes": _by_word(cluster.states),
+            "cluster_draining": {(): cluster.is_draining},
+            "nodes_died_total": {(): self._metrics.nodes_died},
+            "clients_relayed_total": {(): cluster.relayed},
+            "sessions_handed_over_total": _by_word({"given": cluster.given, "taken": cluster.taken}),
+            "rooms_taken_over_total": {(): cluster.rooms_taken},
         }
 
     async def _there_now(self) -> dict[str, Values]:

@@ -18,9 +18,11 @@ from holdfast.schemas.events import (
     Ended,
     Event,
     LimitExceeded,
+    NodeDied,
     Resumed,
     RoomCreated,
     RoomFailed,
+    RoomMoved,
     SessionOpened,
     SignInFailed,
 )
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
 
 COUNTED_EVENTS = (
     *(SessionOpened, Resumed, Dropped, Ended, Authenticated, SignInFailed, LimitExceeded, RoomCreated, RoomFailed),
+    *(RoomMoved, NodeDied),
 )
 """What `Metrics.record` is to be called with."""
 OTHER = "other"
@@ -219,7 +222,13 @@ class Metrics:
             "How long a room's oldest outgoing message waited for its commit, once per room and commit.",
             _STORE_S,
         )
+        self.move_pause = histogram(
+            "room_move_pause_seconds", "How long rooms stood still that moved to another node of the cluster.", _STORE_S
+        )
+        self.nodes_died = 0
+        """Other nodes of the cluster."""
         self.histograms = (
+            self.move_pause,
             *(self.loop_lag, self.gc_pause, self.round_trip, self.welcome, self.away, self.session),
             *(self.turn, self.commit, self.commit_batches, self.gate_wait),
         )
@@ -274,6 +283,10 @@ class Metrics:
                 self.rooms_created[event.kind,] += 1
             case RoomFailed():
                 self.rooms_failed[event.kind if event.kind in self._kinds() else OTHER, event.why] += 1
+            case RoomMoved():
+                self.move_pause.observe(event.pause_s)
+            case NodeDied():
+                self.nodes_died += 1
             case _:
                 pass
 

@@ -18,7 +18,7 @@ from holdfast.core.session import PlayerId, Session
 from holdfast.core.tokens import new_id, printable
 from holdfast.identity.port import Authenticator, Identity
 from holdfast.observability.bus import EventBus, EventLog
-from holdfast.observability.exposition import Exposition, NodeView
+from holdfast.observability.exposition import ALONE, Exposition, NodeView
 from holdfast.observability.gc_pauses import GcPauses
 from holdfast.observability.log_lines import EventLogger, LineLimit, log_left_out
 from holdfast.observability.message_log import MessageLog
@@ -172,6 +172,7 @@ class ServerParts:
                 is_store_failing=self._is_store_failing,
                 events_lost=lambda: self.bus.lost,
                 recording_bytes=lambda: self.recordings.size_bytes,
+                cluster=lambda: ALONE if self.cluster is None else self.cluster.numbers,
             ),
         )
 

@@ -7,6 +7,7 @@ from typing import Any
 from urllib.parse import urlencode
 
 from holdfast.client.session import ClientSession
+from holdfast.events import Event, NodeDied, RoomMoved, RoomRecovered
 from holdfast.http.app import App
 from holdfast.testing.server import MemoryServer
 from tests.server.cluster.nodes import Nodes, in_virtual_time, until
@@ -449,3 +450,37 @@ async def test_a_timeline_names_the_nodes_that_did_not_answer() -> None:
         assert known["missing"] == ["b"]
         assert status == 404
         assert "b did not answer" in problem["detail"]
+
+
+# Events and metrics
+
+
+@in_virtual_time
+async def test_events_and_metrics_tell_of_moves_and_deaths() -> None:
+    async with Nodes("abc") as nodes:
+        told: list[Event] = []
+        for kind in (NodeDied, RoomMoved, RoomRecovered):
+            nodes.a.on(kind, told.append)
+        api = Api(nodes.a)
+        _, room_id = await seated(nodes, "ann", "a")
+        _, other = await seated(nodes, "bob", "b")
+        await api.ask("POST", f"/v1/rooms/{room_id}/move", {"to": "c"})
+
+        nodes.b.crash()
+        await until(lambda: nodes.where(other) not in ([], ["b"]))
+
+        moved, died = told[0], next(event for event in told if isinstance(event, NodeDied))
+        assert isinstance(moved, RoomMoved)
+        assert (moved.room, moved.node, died.node) == (room_id, "c", "b")
+        assert all(each.node == "b" and each.has_died for each in told if isinstance(each, RoomRecovered))
+        families = {each.name: each for each in await nodes.a.parts.exposition.families()}
+        values = {
+            (sample.name, *sample.labels.values()): sample.value
+            for each in families.values()
+            for sample in each.samples
+        }
+        assert values["holdfast_cluster_nodes", "alive"] == 2
+        assert values["holdfast_cluster_nodes", "dead"] == 1
+        assert values["holdfast_nodes_died_total",] == 1
+        assert values["holdfast_sessions_handed_over_total", "given"] == 1
+        assert values["holdfast_room_move_pause_seconds_count",] == 1

@@ -407,6 +407,7 @@ class Migration:
             self._publish(RoomMoved(room=room.id, node=node, pause_s=round(pause_s, 4), info=info))
             self._publish(RoomReleased(room=room.id, reason=Reason.MOVED, info=info))
             runner.let_go()
+        self._handovers.given += len(moving.standing)
         moving.ended = self._departures.gone(moving.sessions, moving.life)
         for session in moving.sessions:
             self._committer.sessions.forget(session)

@@ -1,12 +1,13 @@
 """Composes what makes a server a node of a cluster."""
 
+from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 from holdfast.cluster.membership import MemberChange, MemberState
 from holdfast.cluster.setting import Cluster
 from holdfast.core.session import Session
-from holdfast.observability.exposition import holdfast_version
+from holdfast.observability.exposition import ClusterNumbers, holdfast_version
 from holdfast.schemas.beat import Beat
 from holdfast.schemas.events import Event, NodeDied, NodeJoined, NodeLeft
 from holdfast.schemas.frames import Request
@@ -183,6 +184,22 @@ class ClusterParts:
             lifecycle=lifecycle,
             access=access,
             has_come=lambda session: self.handovers.hops(session) > 0,
+        )
+
+    @property
+    def numbers(self) -> ClusterNumbers:
+        """What this node counts of its cluster."""
+        states = Counter({"alive": 1, "suspect": 0, "dead": 0})
+        for member in self.node.watch.membership.members.values():
+            if member.state is not MemberState.LEFT:
+                states[member.state.value] += 1
+        return ClusterNumbers(
+            states=states,
+            is_draining=self.node.beat.is_draining,
+            relayed=self.edge.relayed_count,
+            given=self.handovers.given,
+            taken=self.handovers.taken,
+            rooms_taken=self.takeover.rooms_taken,
         )
 
     @property
