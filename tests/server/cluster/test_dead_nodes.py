@@ -203,3 +203,27 @@ async def test_a_node_that_comes_back_takes_nothing_from_those_that_took_its_roo
 
         assert await texts(room, 1) == ["ann:2"]
         assert nodes.where(room.id) == ["b"]
+
+
+@in_virtual_time
+async def test_a_session_that_has_ended_is_not_restored_before_its_end_is_saved() -> None:
+    async with Nodes("ab") as nodes:
+        ann = await nodes.connect("ann", "a", "b")
+        bob = await nodes.connect("bob", "a")
+        room = await ann.join_or_create("table")
+        await bob.join(room.id)
+        session_id, heard = ann.id, resumes(ann)
+
+        store_of(nodes, "a").is_full = True
+        session = nodes.a.sessions.get(session_id)
+        assert session is not None
+        nodes.a.link(ann).cut()
+        session.end("bad manners")
+        await until(lambda: bool(heard))
+        assert heard[0].kind == "reset"
+        store_of(nodes, "a").is_full = False
+        await asyncio.sleep(5.0)
+
+        assert nodes.where_session(session_id) == []
+        assert nodes.a.parts.recovery is not None
+        assert nodes.a.parts.recovery.set_aside == {}

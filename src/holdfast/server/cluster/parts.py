@@ -127,6 +127,8 @@ class ClusterParts:
             recovery,
             has_room=has_room,
             has_session=has_session,
+            is_ending=committer.sessions.is_ending,
+            is_claimed=committer.is_claimed,
             confirm_rooms=committer.confirm_rooms,
         )
         self.departures = Departures(context, self.node, lifecycle, messages)

@@ -44,9 +44,14 @@ class Takeover:
         *,
         has_room: Callable[[str], bool],
         has_session: Callable[[str], bool],
+        is_ending: Callable[[str], bool],
+        is_claimed: Callable[[str], bool],
         confirm_rooms: Callable[[], None],
     ) -> None:
-        """`confirm_rooms` saves the rooms of this node once more: those that another one has are lost by that."""
+        """`is_ending` says whether a session has ended here and is in the store still; `is_claimed` whether a room has
+        been saved here, so that it is the latest that was read; `confirm_rooms` saves the rooms of this node once more:
+        those that another one has are lost by that.
+        """
         self._node = node
         self._finder = finder
         self._store = store
@@ -55,6 +60,8 @@ class Takeover:
         self._faults = context.faults
         self._has_room = has_room
         self._has_session = has_session
+        self._is_ending = is_ending
+        self._is_claimed = is_claimed
         self._confirm_rooms = confirm_rooms
         self._loop = asyncio.get_running_loop()
         self._reads = asyncio.Semaphore(_READS_MAX)
@@ -115,7 +122,7 @@ class Takeover:
             if self._has_session(session_id):
                 return self._node.life
         entry = await self._store.get(session_key(session_id))
-        if entry is None:
+        if entry is None or self._is_ending(session_id):
             return None
         try:
             record = decode_session(entry.value)
@@ -123,6 +130,11 @@ class Takeover:
             return None
         room_id = record.room or record.spectating
         owner = await self._owner_of(room_id) if room_id else self._node.next_taker(session_id)
+        if room_id and self._has_room(room_id):
+            # The room is here, and the session is not: it has left, or ended.
+            if not self._is_claimed(room_id):
+                raise Unsure
+            return self._node.life if self._has_session(session_id) else None
         if owner == self._node.life or must_take or owner is None:
             await self.take(room_id, session_id)
             return self._node.life if self._has_session(session_id) else None

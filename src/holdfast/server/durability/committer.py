@@ -178,6 +178,10 @@ class Committer:
         """The rooms that are saved here, also those that are only just being created."""
         return {room.room_id for room in self._rooms}
 
+    def is_claimed(self, room_id: str) -> bool:
+        """Whether the store has a record of this room that was written here."""
+        return any(room.room_id == room_id and room.is_claimed for room in self._rooms)
+
     def turn_ended(self, room: RoomWriter) -> None:
         """A room took a turn: save it with the next commit, or with its next checkpoint."""
         self._turns += 1

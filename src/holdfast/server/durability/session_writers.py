@@ -230,6 +230,10 @@ class SessionWriters:
         """The writer of a session; None if it is not durable."""
         return self._writers.get(session)
 
+    def is_ending(self, session_id: str) -> bool:
+        """Whether the session has ended here, and the store has its record still."""
+        return any(writer.is_ended and writer.session.id == session_id for writer in self._writers.values())
+
     def at(self, home: RoomWriter) -> list[SessionWriter]:
         """The sessions that go where this room goes: their seat is in it, or they watch it and have no saved seat."""
         return [writer for writer in self._writers.values() if (writer.home or writer.watched) is home]
