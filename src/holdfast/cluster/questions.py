@@ -65,6 +65,8 @@ class Questions:
         """Answer the questions with this name, whose bodies are of this type; `Refused` is a possible answer."""
         if name in self._handlers:
             raise ValueError(f"two parts answer the question {name!r}")
+        if name in self._handlers:
+            raise ValueError(f"there are two answers to the question {name!r}")
         self._handlers[name] = (msgspec.msgpack.Decoder(kind), handler)
 
     async def ask(self, life: str, name: str, body: Any, kind: type[T], within_s: float | None = None) -> T:

@@ -29,7 +29,7 @@ from holdfast.server.operate.sessions import PlayerOperations, SessionOperations
 T = TypeVar("T")
 Row = TypeVar("Row")
 
-_SESSIONS, _PLAYERS, _PLAYER, _BROADCAST = "sessions", "players", "player", "broadcast"
+_SESSIONS, _PLAYERS, _PLAYER, _BROADCAST = "list_sessions", "list_players", "player", "broadcast"
 
 
 class Everywhere:
