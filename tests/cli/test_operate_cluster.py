@@ -118,7 +118,7 @@ async def test_a_node_that_does_not_answer_is_named(operators: dict[str, Operato
     cluster = operators["b"].server.parts.cluster
     assert cluster is not None
     # As if it hung: it is heard, and answers nothing.
-    cluster.node.questions.answer("sessions", dict, lambda _: {})
+    cluster.node.questions.answer("list_sessions", dict, lambda _: {})
 
     result = await operators["a"].run("sessions", "list")
 

@@ -62,11 +62,12 @@ class Questions:
         await self._bus.answer(f"{ASK}.{self._own_life}", self._asked)
 
     def answer(self, name: str, kind: type[Any], handler: Handler) -> None:
-        """Answer the questions with this name, whose bodies are of this type; `Refused` is a possible answer."""
+        """Answer the questions with this name, whose bodies are of this type; `Refused` is a possible answer.
+
+        A later answer to the same question replaces this one.
+        """
         if name in self._handlers:
             raise ValueError(f"two parts answer the question {name!r}")
-        if name in self._handlers:
-            raise ValueError(f"there are two answers to the question {name!r}")
         self._handlers[name] = (msgspec.msgpack.Decoder(kind), handler)
 
     async def ask(self, life: str, name: str, body: Any, kind: type[T], within_s: float | None = None) -> T:
