@@ -34,7 +34,7 @@ from benchmarks.systems import ROOT
 from holdfast.cluster.parent import ends_with_this_process
 from holdfast.core.codec import MSGPACK
 from holdfast.core.limits import Limits
-from holdfast.schemas.frames import FromServer, Reply, Request
+from holdfast.schemas.frames import Close, FromServer, Reply, Request
 from holdfast.testing import UNLIMITED
 
 SEATS = 8
@@ -74,7 +74,7 @@ class EchoClient(HoldfastClient):
         if isinstance(frame, Reply) and frame.problem is None and self._request.operation == "create":
             self._request = _joining(2, _room_of(frame.result))
             self.tell(self._request)
-        else:
+        elif not isinstance(frame, Close):
             super().on_frame(frame, size)
 
     @property

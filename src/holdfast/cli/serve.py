@@ -232,8 +232,10 @@ def serve(  # noqa: PLR0913 - one parameter for each option
     if web is not None and no_http:
         raise click.UsageError("--web needs the HTTP port: remove --no-http.")
     secret = read_secret(secret_file)
-    assignment = Assignment(cluster) if worker is None else worker.loaded(has_durable_rooms=_has_durable(loaded))
     try:
+        assignment = Assignment(cluster)
+        if worker is not None:
+            assignment = worker.loaded(limits, has_durable_rooms=_has_durable(loaded))
         server = Server(
             loaded.rooms,
             listen=listening.listen(assignment.sockets),

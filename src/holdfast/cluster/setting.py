@@ -22,6 +22,8 @@ class Cluster:
     make_bus: Callable[[], Bus]
     has_threads: bool = True
     """Whether the node beats from a thread of its own. Virtual time knows no threads."""
+    links: int | None = None
+    """The descriptor of a folder in which nodes of this machine have sockets for each other; only they may open it."""
 
 
 def open_cluster(url: str | Cluster, limits: NatsLimits | None = None) -> Cluster:

@@ -5,6 +5,7 @@ import os
 import re
 import socket
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -76,17 +77,24 @@ def serve_with_workers(options: WorkerOptions, console: Console) -> int:
 
 
 async def _run(options: WorkerOptions, console: Console) -> int:
+    with tempfile.TemporaryDirectory(prefix="holdfast-") as folder:
+        # Its descriptor is how the workers name it: a path may be too long for the address of a socket.
+        links = os.open(folder, os.O_RDONLY) if sys.platform == "linux" else None
+        return await WorkerSupervisor(await _plan(options, console, links)).run()
+
+
+async def _plan(options: WorkerOptions, console: Console, links: int | None) -> WorkerPlan:
     sockets = await _sockets(options)
-    plan = WorkerPlan(
+    return WorkerPlan(
         command=own_command(sys.argv[1:]),
         names=_names(options),
         sockets=sockets,
         http=await _http(options),
         drain_s=options.limits.drain_s,
+        links=links,
         open_cluster=partial(_open_cluster, options),
         announce=partial(_announce, options, console),
     )
-    return await WorkerSupervisor(plan).run()
 
 
 async def _http(options: WorkerOptions) -> list[list[socket.socket]]:

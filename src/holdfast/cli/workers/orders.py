@@ -17,6 +17,8 @@ class Start(Struct, tag="start"):
     """Its address, with the token."""
     sockets: Descriptors
     """What this worker listens on."""
+    links: int | None
+    """The folder of the sockets with which the workers are linked."""
     http: list[int]
     """The sockets of the HTTP API: one that all workers share, and one of its own if it has one."""
 

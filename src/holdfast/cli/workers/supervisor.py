@@ -41,6 +41,8 @@ class WorkerPlan:
     http: Sequence[Sequence[socket.socket]]
     """Of the HTTP API: those of each worker, the first of which all of them share."""
     drain_s: float
+    links: int | None
+    """The descriptor of a folder for the sockets with which the workers are linked."""
     open_cluster: Callable[[bool], "ChildNats | str"]
     """The cluster's address, or the NATS server that it will have; called with whether there are durable rooms."""
     announce: Callable[[Loaded, Serving, Sequence[str]], None]
@@ -229,12 +231,14 @@ class WorkerSupervisor:
         self._workers[index : index + 1] = [worker]
         every = [sock.fileno() for shares in plan.sockets.values() for share in shares for sock in share]
         every += [sock.fileno() for shares in plan.http for sock in shares]
+        if plan.links is not None:
+            every.append(plan.links)
         await worker.start(plan.command, list(dict.fromkeys(every)))
         return worker
 
     def _order_of(self, index: int) -> Start:
         http = [sock.fileno() for sock in self._plan.http[index]]
-        return Start(self._cluster, self._descriptors([index]), http)
+        return Start(self._cluster, self._descriptors([index]), self._plan.links, http)
 
     def _descriptors(self, indexes: Sequence[int]) -> dict[str, list[int]]:
         return {

@@ -7,11 +7,13 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import BinaryIO
 
 from holdfast import Server
 from holdfast.cli.workers.orders import Descriptors, ListenAlso, Loaded, Serving, Start, Stop, line_of, read_order
+from holdfast.cluster.setting import Cluster, open_cluster
+from holdfast.core.limits import Limits
 
 _PATIENCE_S = 20.0
 """How long a worker may take to end after its supervisor has."""
@@ -21,7 +23,7 @@ _PATIENCE_S = 20.0
 class Assignment:
     """What a process serves: a worker, once it was told to."""
 
-    cluster: str | None
+    cluster: str | Cluster | None
     sockets: Mapping[str, Sequence[socket.socket]] = field(default_factory=dict)
     http: Sequence[socket.socket] = ()
 
@@ -43,7 +45,7 @@ class WorkerLine:
         descriptor, _, name = option.partition(":")
         return cls(int(descriptor), name)
 
-    def loaded(self, *, has_durable_rooms: bool) -> Assignment:
+    def loaded(self, limits: Limits, *, has_durable_rooms: bool) -> Assignment:
         """Tell that the game is loaded, and wait until there is something to serve."""
         self._line.sendall(line_of(Loaded(has_durable_rooms)))
         line = self._orders.readline()
@@ -54,7 +56,10 @@ class WorkerLine:
             sys.exit(0)
         sockets = self._named(order.sockets)
         self._own = [sock for of_it in sockets.values() for sock in of_it]
-        return Assignment(order.cluster, sockets, [self._socket(each) for each in order.http])
+        http = [self._socket(each) for each in order.http]
+        if order.links is not None:
+            os.set_inheritable(order.links, False)
+        return Assignment(replace(open_cluster(order.cluster, limits), links=order.links), sockets, http)
 
     def ready(self, server: Server, facts: list[tuple[str, str]]) -> None:
         """The server runs: tell it, and obey from now on."""

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
+from holdfast.cluster.direct import DirectBus
 from holdfast.cluster.heart import Heart, beating, say_bye
 from holdfast.cluster.membership import MemberState
 from holdfast.cluster.port import Bus
@@ -37,6 +38,8 @@ class ClusterNode:
         self.life = life
         """This run of the process, in the words of all nodes."""
         self.bus: Bus = cluster.make_bus()
+        if cluster.links is not None:
+            self.bus = DirectBus(self.bus, life, cluster.links)
         self.watch = MemberWatch(self.bus, self.life, limits, wall_clock)
         self.questions = Questions(self.bus, self.watch, self.life, limits)
         self.relay = ClientRelay(self.bus, self.life, limits)
