@@ -62,10 +62,7 @@ class Questions:
         await self._bus.answer(f"{ASK}.{self._own_life}", self._asked)
 
     def answer(self, name: str, kind: type[Any], handler: Handler) -> None:
-        """Answer the questions with this name, whose bodies are of this type; `Refused` is a possible answer.
-
-        A later answer to the same question replaces this one.
-        """
+        """Answer the questions with this name, whose bodies are of this type; `Refused` is a possible answer."""
         if name in self._handlers:
             raise ValueError(f"two parts answer the question {name!r}")
         self._handlers[name] = (msgspec.msgpack.Decoder(kind), handler)
