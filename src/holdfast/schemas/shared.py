@@ -5,7 +5,7 @@ Fields are only ever added, with defaults: nodes of two versions hear each other
 
 from msgspec import Struct
 
-from holdfast.schemas.requests import JoinOrCreate
+from holdfast.schemas.requests import JoinOrCreate, StartPlacement
 from holdfast.schemas.room import RoomInfo
 from holdfast.schemas.rows import NumberedRow
 
@@ -172,3 +172,21 @@ class Guessed(Struct, frozen=True, array_like=True):
     address: str
     outcome: str
     """"wrong", "right", or "forgotten": the account has another password."""
+
+
+# Placements
+
+
+class PlaceRoom(Struct, frozen=True, array_like=True):
+    """Create the room of a placement, with its seats; the same `id` again gets the same answer."""
+
+    id: str
+    request: StartPlacement
+    owner: str
+    address: str
+
+
+class GiveUpRoom(Struct, frozen=True, array_like=True):
+    """End the room of a placement that has ended meanwhile."""
+
+    room: str

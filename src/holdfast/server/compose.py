@@ -360,9 +360,10 @@ class ServerParts:
             stored=self.stored,
             limiter=self.connection_limiter,
         )
+        self._own_fleet = OwnFleet(self.health.info, self.rooms)
         self.placements = Placements(
             self.clock.loop,
-            OwnFleet(self.health.info, self.rooms),
+            self._own_fleet,
             queues=settings.queues,
             quota=AddressQuota(settings.shares),
             now=self.clock.now,
@@ -511,6 +512,7 @@ class ServerParts:
         self.requests.look_elsewhere = parts.rooms.look
         self.requests.on_answered = parts.handovers.settled
         self._directory_operations.others = parts.directory
+        self.placements.fleet = parts.directory.fleet(self._own_fleet)
 
     # The order in which the parts handle events
 

@@ -43,7 +43,7 @@ _FOR_GOOD = (Invalid, NotFound)
 
 
 class Fleet(Protocol):
-    """The nodes on which rooms can be created: `OwnFleet`, and one day those of a cluster."""
+    """The nodes on which rooms can be created: this one alone, or those of a cluster."""
 
     def nodes(self) -> list[NodeInfo]:
         """The current nodes. Rooms that are still being created are not counted: `Placements` counts its own."""
@@ -133,7 +133,8 @@ class Placements:
         close_s: float = 2.0,
     ) -> None:
         self._loop = loop
-        self._fleet = fleet
+        self.fleet = fleet
+        """The nodes; in a cluster all of them."""
         self._now = now
         self._wall_clock = wall_clock
         self._make_id = make_id
@@ -311,7 +312,7 @@ class Placements:
 
     async def _ask_nodes(self, placement: _Placement, waited_s: float) -> None:
         nodes = [
-            structs.replace(node, rooms=node.rooms + self._rooms_under_way[node.name]) for node in self._fleet.nodes()
+            structs.replace(node, rooms=node.rooms + self._rooms_under_way[node.name]) for node in self.fleet.nodes()
         ]
         players = placement.request.players
         ranked = ranking(placement.queue, nodes, players, waited_s)
@@ -323,7 +324,7 @@ class Placements:
             # It counts as a room at once, or a burst of placements would all choose the same node.
             self._rooms_under_way[node.name] += 1
             try:
-                room = await self._fleet.place(node.name, placement.request, placement.owner, placement.address)
+                room = await self.fleet.place(node.name, placement.request, placement.owner, placement.address)
             except Refused as error:
                 self._note(placement, str(error))
                 is_for_good = is_for_good and isinstance(error, _FOR_GOOD)
@@ -344,7 +345,7 @@ class Placements:
             self._end(placement, PlacementEvent.PLACED, "")
             return
         try:
-            await self._fleet.give_up(node, room.id)
+            await self.fleet.give_up(node, room.id)
         except Refused as error:
             log.warning("a room was created too late and could not be ended", room=room.id, node=node, error=error)
 

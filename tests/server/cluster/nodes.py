@@ -86,6 +86,8 @@ class Nodes:
         if callable(auth := options.pop("auth", None)):
             # Each node has authenticators of its own.
             options["auth"] = auth()
+        if callable(region := options.pop("region", None)):
+            options["region"] = region(name)
         return MemoryServer(
             options.pop("rooms", (Table, Lounge)),
             seed=self._seed,

@@ -10,6 +10,8 @@ import pytest
 from holdfast import Conflict, NameTaken, Room
 from holdfast.client.session import ClientSession
 from holdfast.core.errors import Expired, Refused
+from holdfast.core.placement import Queue
+from holdfast.schemas.requests import Create, PlacedPlayer, Search, StartPlacement
 from holdfast.schemas.room import RoomInfo
 from tests.server.cluster.nodes import Lounge, Nodes, Table, in_virtual_time, until
 
@@ -201,6 +203,19 @@ async def test_a_key_makes_one_room_whichever_nodes_are_asked(kind: str) -> None
         assert len({room.code for room in (*made, again)}) == 1
         with pytest.raises(Conflict):
             await sessions[1].create(kind, name="other", idempotency_key="k")
+
+
+@in_virtual_time
+async def test_a_backend_gets_the_same_room_for_a_key_from_every_node_and_finds_it_there() -> None:
+    async with Nodes("abc", rooms=ROOMS) as nodes:
+        request = Create("table", idempotency_key="k")
+        made = await asyncio.gather(*(nodes.servers[name].operate.rooms.create(request) for name in "abc"))
+        await asyncio.sleep(STALE_S)
+
+        assert len({(room.id, room.code) for room in made}) == 1
+        for name in "abc":
+            page = await nodes.servers[name].operate.rooms.search(Search("table"))
+            assert [(room.id, room.code) for room in page.rooms] == [(made[0].id, made[0].code)]
 
 
 @in_virtual_time
@@ -401,3 +416,27 @@ async def test_a_room_that_cannot_be_made_says_why_to_all_who_asked_for_it() -> 
         sessions = [await nodes.connect(f"player {n}", "ab"[n % 2]) for n in range(4)]
         answers = await asyncio.gather(*(each.join_or_create("closed") for each in sessions), return_exceptions=True)
         assert {str(each) for each in answers} == {"closed on Mondays"}
+
+
+# Placements
+
+
+@in_virtual_time
+async def test_a_placement_chooses_among_all_nodes_by_region_and_latency() -> None:
+    async with Nodes("ab", queues=[Queue("all", ("*",))], region=lambda name: f"region-{name}") as nodes:
+        ann = await nodes.connect("ann", "a")
+        await asyncio.sleep(STALE_S)
+
+        async def placed(near: str, far: str) -> RoomInfo:
+            players = [PlacedPlayer("ann", {f"region-{near}": 10.0, f"region-{far}": 90.0})]
+            started = nodes.a.parts.placements.start(StartPlacement("all", "lounge", players=players), "ann")
+            await until(lambda: nodes.a.parts.placements.get(started.id).status == "fulfilled")
+            info = nodes.a.parts.placements.get(started.id)
+            assert info.node == near
+            assert info.room is not None
+            return info.room
+
+        assert nodes.where((await placed("b", "a")).id) == ["b"]
+        here = await placed("a", "b")
+        assert nodes.where(here.id) == ["a"]
+        assert (await ann.join(here.id)).id == here.id

@@ -60,6 +60,8 @@ class StoredClaims:
         self._limits = limits
         self._rooms = rooms
         self._find = find
+        self.list_room: Callable[[str, str], Awaitable[None]]
+        """Lists a room of the node with this life here, before it has told of it; set where it is composed."""
         self._making: set[str] = set()
         """Rooms that are being made here, with a key or a name, or get a new name."""
         self._is_stopped = False
@@ -103,8 +105,10 @@ class StoredClaims:
                 )
             except Gone:
                 made = ""
-            if made or await self._owner_of(claimed.room) is not None:
-                return made or claimed.room
+            owner = claimed.life if made else await self._owner_of(claimed.room)
+            if owner is not None:
+                await self.list_room(owner, claimed.room)
+                return claimed.room
             # It could not be made, or is lost with its node.
 
     async def claim_name(self, kind: str, name: str, room_id: str) -> Claimed:

@@ -10,6 +10,7 @@ too many.
 
 import asyncio
 from collections import Counter
+from contextlib import suppress
 from dataclasses import dataclass, field
 from random import Random
 
@@ -183,6 +184,17 @@ class QuickSeats:
         if kept.row is not None and life != self._node.life:
             self._listener.heard_row(life, kept.row)
         return {player: refusal(code, message) for player, (code, message) in kept.refused.items()}
+
+    async def list_room(self, life: str, room_id: str) -> None:
+        """List a room of another node here, as it is now."""
+        if life == self._node.life or self._rooms.index.remote.get(room_id) is not None:
+            return
+        with suppress(Gone, Throttled):
+            kept = await self._asking.ask(
+                life, _KEEP, KeepSeats(room_id, []), SeatsKept, within_s=self._limits.silent_s
+            )
+            if kept.row is not None:
+                self._listener.heard_row(life, kept.row)
 
     def _make(self, asked: SeatAsked) -> _RoomToBe:
         request = asked.request

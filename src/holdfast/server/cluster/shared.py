@@ -13,6 +13,7 @@ from holdfast.server.admission.access import Access
 from holdfast.server.cluster.access_news import AccessNews
 from holdfast.server.cluster.asking import Asking
 from holdfast.server.cluster.claims import StoredClaims
+from holdfast.server.cluster.fleet import ClusterFleet
 from holdfast.server.cluster.news import News
 from holdfast.server.cluster.node import ClusterNode
 from holdfast.server.cluster.players import Players
@@ -22,6 +23,7 @@ from holdfast.server.cluster.sign_ins import SharedSignIns
 from holdfast.server.cluster.takeover import Takeover
 from holdfast.server.context import Context
 from holdfast.server.directory.directory import Directory
+from holdfast.server.placement import OwnFleet
 from holdfast.server.sessions import SessionLifecycle
 from holdfast.stores.port import Store
 
@@ -44,8 +46,9 @@ class SharedDirectory:
         has_come: Callable[[Session], bool],
     ) -> None:
         """`has_come` says whether a session was handed over for its present request."""
-        limits, random = context.limits, context.random
+        self._limits, self._random = limits, random = context.limits, context.random
         self._rooms = rooms
+        self._fleet: ClusterFleet | None = None
         self._node = node
         self.has_come = has_come
         self.asking = Asking(node, limits)
@@ -67,10 +70,16 @@ class SharedDirectory:
             teller=self.teller,
             listener=self.listener,
         )
+        self.claims.list_room = self.quick.list_room
         # Of rooms that two nodes have made at once: both may have drawn the same.
         self.listener.on_row.append(lambda remote: rooms.code_is_used(remote.row.code, remote.info))
         rooms.claims = self.claims
         rooms.names.is_code_elsewhere = lambda code: rooms.index.remote.of_code(spelled(code)) is not None
+
+    def fleet(self, own: OwnFleet) -> ClusterFleet:
+        """The nodes among which placements choose."""
+        self._fleet = ClusterFleet(self._node, self.asking, own, self._limits, self._random)
+        return self._fleet
 
     def share(self, auth_news: AuthNews) -> None:
         """Let the authenticators of all nodes hear each other."""
@@ -87,6 +96,8 @@ class SharedDirectory:
         self.claims.start()
 
     def stop(self) -> None:
+        if self._fleet is not None:
+            self._fleet.stop()
         self.quick.stop()
         self.access.stop()
         self.news.stop()

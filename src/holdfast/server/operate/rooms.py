@@ -53,7 +53,14 @@ class RoomOperations:
         self._pauses: WeakKeyDictionary[RoomRunner, float] = WeakKeyDictionary()
 
     async def create(self, request: Create) -> RoomInfo:
-        return _info(await self._directory.create(request))
+        try:
+            return _info(await self._directory.create(request))
+        except NotFound as missing:
+            # Another node has made it, by the same key.
+            remote = self._directory.index.remote.get(missing.room_id)
+            if remote is None:
+                raise
+            return remote.shown(sees_code=True)
 
     async def search(self, request: Search) -> RoomPage:
         """Find rooms, private ones too."""
