@@ -4,16 +4,10 @@
 from collections.abc import Iterator
 from typing import Any
 
-from holdfast.cluster.questions import Questions, Replies
 from holdfast.cluster.relay.line import Judgement, Line
 from holdfast.core.channel import Channel
-from holdfast.server.cluster import handovers
 from holdfast.server.cluster.edge import Edge
-from holdfast.server.cluster.finder import Finder
-from holdfast.server.cluster.migration import Migration
 from holdfast.server.cluster.takeover import Takeover
-from holdfast.server.connection.buffers import HeardMeanwhile
-from holdfast.server.connection.connection import LiveConnection
 from holdfast.server.durability.committer import Committer, PendingBatch
 from holdfast.server.durability.recovery import Recovery
 from holdfast.server.durability.room_writer import RoomWriter
@@ -94,38 +88,6 @@ def the_edge_answers_for_a_session_that_is_elsewhere() -> Iterator[None]:
         yield
 
 
-@cluster_mutant
-def silence_is_taken_for_a_no() -> Iterator[None]:
-    async def ask_all(questions: Questions, name: str, *rest: Any, **options: Any) -> Any:
-        replies = await right(questions, name, *rest, **options)
-        return Replies(replies.by_life, [])
-
-    right = Questions.ask_all
-    with patched(Questions, ask_all=ask_all):
-        yield
-
-
-@cluster_mutant
-def a_session_that_no_node_has_is_not_looked_for_in_the_store() -> Iterator[None]:
-    async def session(takeover: Takeover, session_id: str, **_: Any) -> str | None:
-        if takeover._has_session(session_id):
-            return takeover._node.life
-        found = await takeover._finder.find("session", session_id)
-        return found.life if found is not None else None
-
-    with patched(Takeover, session=session):
-        yield
-
-
-@cluster_mutant
-def a_node_asks_nobody_before_it_takes_a_room() -> Iterator[None]:
-    async def find(*_: Any) -> None:
-        return None
-
-    with patched(Finder, find=find):
-        yield
-
-
 # The lines between nodes
 
 
@@ -158,53 +120,9 @@ def players_drop_in_a_move() -> Iterator[None]:
 
 
 @cluster_mutant
-def what_a_client_sends_in_a_move_is_lost() -> Iterator[None]:
-    def received(_: HeardMeanwhile, _payload: bytes) -> None: ...
-
-    with patched(HeardMeanwhile, received=received):
-        yield
-
-
-@cluster_mutant
 def a_connection_that_follows_begins_where_it_was_acknowledged() -> Iterator[None]:
     def continued(channel: Channel, _: int) -> None:
         channel._count_as_sent(channel.last_seq)
 
     with patched(Channel, continued=continued):
-        yield
-
-
-@cluster_mutant
-def a_session_is_handed_over_without_its_own_messages() -> Iterator[None]:
-    def session_record(session: Any, room: str, closing: Any, _: Any, **rest: Any) -> Any:
-        return right(session, room, closing, None, **rest)
-
-    right = handovers.session_record  # type: ignore[attr-defined]  # planted there
-    with patched(handovers, session_record=session_record):
-        yield
-
-
-@cluster_mutant
-def a_session_is_handed_over_without_its_requests() -> Iterator[None]:
-    def expect(each: Any, session: Any, source: Any, sent: Any, _: Any = ()) -> Any:
-        return right(each, session, source, sent)
-
-    right = handovers.Handovers.expect
-    with patched(handovers.Handovers, expect=expect):
-        yield
-
-
-@cluster_mutant
-def a_room_that_stays_after_all_stands_still() -> Iterator[None]:
-    def _go_on(*_: Any) -> None: ...
-
-    with patched(Migration, _go_on=_go_on):
-        yield
-
-
-@cluster_mutant
-def a_connection_forgets_to_go_on_after_a_move() -> Iterator[None]:
-    def go_on(*_: Any) -> None: ...
-
-    with patched(LiveConnection, go_on=go_on):
         yield

@@ -2,7 +2,7 @@
 
 import pytest
 
-from tests.simulation.hunt import DURABLE, PLAIN, ROBBERIES, ROLLBACKS, SEEDS_MAX, first_found
+from tests.simulation.hunt import CLUSTER, DURABLE, PLAIN, ROBBERIES, ROLLBACKS, SEEDS_MAX, first_found
 
 
 @pytest.mark.parametrize("name", PLAIN.mutants)
@@ -23,6 +23,11 @@ def test_a_planted_bug_of_a_store_that_went_back_in_time_is_caught(name: str) ->
 @pytest.mark.parametrize("name", ROBBERIES.mutants)
 def test_a_planted_bug_of_used_tokens_is_caught(name: str) -> None:
     assert first_found(ROBBERIES, name), f"{name} survived {SEEDS_MAX} seeds"
+
+
+@pytest.mark.parametrize("name", CLUSTER.mutants)
+def test_a_planted_bug_of_nodes_is_caught(name: str) -> None:
+    assert first_found(CLUSTER, name), f"{name} survived {SEEDS_MAX} seeds"
 
 
 def test_there_are_enough_planted_bugs() -> None:
