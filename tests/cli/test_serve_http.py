@@ -46,7 +46,7 @@ async def test_the_api_is_open_on_this_machine(game: Path) -> None:
         found = re.search(r"http://127\.0\.0\.1:\d+", announcement)
         assert found is not None
 
-        assert await asked(f"{found[0]}/v1/rooms") == {"rooms": [], "cursor": "", "hint": ""}
+        assert await asked(f"{found[0]}/v1/rooms") == {"rooms": [], "cursor": "", "hint": "", "missing": []}
 
 
 async def test_the_api_can_be_left_out(game: Path) -> None:
@@ -65,7 +65,7 @@ async def test_a_key_in_the_environment_is_asked_for(game: Path) -> None:
 
         with pytest.raises(OSError, match="401"):
             await asked(url)
-        assert await asked(url, "0123456789abcdef") == {"rooms": [], "cursor": "", "hint": ""}
+        assert await asked(url, "0123456789abcdef") == {"rooms": [], "cursor": "", "hint": "", "missing": []}
 
 
 async def test_the_api_is_not_opened_to_everybody_without_a_key(game: Path) -> None:

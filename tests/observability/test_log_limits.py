@@ -28,8 +28,8 @@ EVENTS = [
 ]
 LEFT_OUT = "more lines like this were left out"
 # These have limits of their own: the lines of events, and the packet log, which an operator has to switch on. Clients
-# write theirs themselves.
-OTHERWISE_LIMITED = {"holdfast.events", "holdfast.packets", "holdfast.client", "holdfast.library"}
+# write theirs themselves, and the supervisor of workers when one of them ends, which it delays.
+OTHERWISE_LIMITED = {"holdfast.events", "holdfast.packets", "holdfast.client", "holdfast.library", "holdfast.workers"}
 
 
 _hints_of = cache(get_type_hints)

@@ -313,23 +313,25 @@ COUNTED_BY_ADDRESS = {
 GIVES_WAY = {
     *("addresses_max", "ended_kept_max", "timelines_kept_max", "events_kept_max", "lockouts_max", "sign_outs_max"),
     *("closing_channels_max", "retired_tokens_max", "replies_kept_max", "forks_kept_max", "guess_counters_max"),
-    *("recording_turns_max", "recordings_kept_max"),
+    *("recording_turns_max", "recordings_kept_max", "news_waiting_max"),
 }
 """What is remembered: the oldest gives way, or it is forgotten with time. Nobody is refused for want of it."""
 
 OF_OPERATORS = {
     *("bans_max", "broadcasts_max", "packet_targets_max", "records_in_memory_max", "role_changes_max"),
-    "tickets_used_max",
-    "nodes_max",
+    *("tickets_used_max", "nodes_max", "forwarded_max"),
 }
 """What operators fill, or players with an account or a ticket that an operator gave them."""
+
+OF_OTHER_NODES = {"remote_rooms_max", "row_members_max", "questions_kept_max"}
+"""What other nodes fill, where the shares and rates of the players come before."""
 
 
 def test_every_limit_of_a_node_is_shared_or_cannot_be_taken_by_one_address() -> None:
     names = {limit.name for limit in fields(Limits) if limit.name.endswith("_max")}
     of_one = {name for name in names if is_of_one(name)}
 
-    unclassified = names - SHARED - set(COUNTED_BY_ADDRESS) - GIVES_WAY - OF_OPERATORS - of_one
+    unclassified = names - SHARED - set(COUNTED_BY_ADDRESS) - GIVES_WAY - OF_OPERATORS - OF_OTHER_NODES - of_one
 
     assert unclassified == set(), "say whose it is: a pool that strangers draw from needs a share for each address"
     assert {limit.name for limit in fields(Limits)} >= set(COUNTED_BY_ADDRESS.values())
