@@ -13,6 +13,8 @@ from holdfast.core.errors import Expired, Refused
 from holdfast.core.placement import Queue
 from holdfast.schemas.requests import Create, PlacedPlayer, Search, StartPlacement
 from holdfast.schemas.room import RoomInfo
+from holdfast.stores.port import Batch, Unknown
+from holdfast.testing.store import FaultyStore
 from tests.server.cluster.nodes import Lounge, Nodes, Table, in_virtual_time, until
 
 STALE_S = 0.5
@@ -288,6 +290,37 @@ async def test_a_name_is_that_of_one_room_on_all_nodes(kind: str) -> None:
         await sessions[0].update_room(other.id, name="Friday")
         await asyncio.sleep(1.0)
         assert (await sessions[1].create(kind, name="Saturday")).name == "Saturday"
+
+
+@in_virtual_time
+async def test_a_room_that_was_taken_over_while_it_was_made_keeps_its_name_and_its_key() -> None:
+    async with Nodes("abc", rooms=ROOMS) as nodes:
+        one = await nodes.connect("ann", "a")
+        saved: list[str] = []
+
+        def pause_when_saved(batch: Batch, store: FaultyStore) -> None:
+            if batch[0].key.startswith("name/"):
+                # The next commit is that of the room: it is written, and the node does not hear so.
+                store.fail(Unknown("no answer"), is_written=True)
+                store.latency_s = 0.01
+            elif batch[0].key.startswith("room/") and not saved:
+                saved.append(batch[0].key.removeprefix("room/"))
+                nodes.a.pause()
+
+        nodes.disk.on_written = pause_when_saved
+        first = asyncio.create_task(one.create("club", name="Friday", idempotency_key="k"))
+        await until(lambda: bool(saved))
+        await until(lambda: nodes.where(saved[0]) in (["b"], ["c"]))
+        nodes.a.wake()
+        await asyncio.sleep(5.0)
+        first.cancel()
+
+        [other] = {"b", "c"} - set(nodes.where(saved[0]))
+        again, bob = await nodes.connect("ann", other), await nodes.connect("bob", other)
+        with pytest.raises(NameTaken):
+            await bob.create("club", name="Friday")
+        assert (await again.create("club", name="Friday", idempotency_key="k")).id == saved[0]
+        assert [each.id for name in "abc" for each in nodes.servers[name].rooms] == saved
 
 
 @in_virtual_time

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import Any
 
@@ -62,6 +62,19 @@ class StoredRooms:
     """Restore the rooms in which a player has a seat."""
     is_elsewhere: Callable[[str], bool] = lambda _room_id: False
     """Whether another server has taken over the room with this id."""
+
+
+@dataclass(slots=True)
+class _ClaimedRoom:
+    """A key and a name that a new room has on all nodes."""
+
+    owner: str
+    """The room that has the key: the new one, or one that was made before."""
+    writes: list[Write] = field(default_factory=list)
+    """To be written with the first record of the new room."""
+    once_gone: Callable[[Callable[[], None]], None] = lambda then: then()
+    """Calls a function when the new room, which could not be made, is not in the store either; never if another node
+    has taken it over."""
 
 
 MakeRunner = Callable[[type[Room[Any]], str], RoomRunner]
@@ -219,37 +232,40 @@ class Directory:
         if room_type.unique_names:
             self.names.check_name(room_type.kind, request.name, room_id)
         name = request.name if room_type.unique_names else ""
-        async with self._claimed(room_type.kind, name, once, room_id) as (owner, writes):
-            if owner == room_id:
-                await self._make(check(), room_id, request, creator, address, once, password, writes)
-            return owner
+        async with self._claimed(room_type.kind, name, once, room_id) as claimed:
+            if claimed.owner == room_id:
+                await self._make(check(), room_id, request, creator, address, once, password, claimed)
+            return claimed.owner
 
     @asynccontextmanager
     async def _claimed(
         self, kind: str, name: str, once: CreationKey | None, room_id: str
-    ) -> AsyncIterator[tuple[str, list[Write]]]:
-        """The room that has the key, and what the new room writes with its first record; if it is not made, key and
-        name are free again."""
-        claims = self.claims
+    ) -> AsyncIterator[_ClaimedRoom]:
+        """The key and the name of a new room; if it is not made, they are free again."""
+        claims, room = self.claims, _ClaimedRoom(room_id)
         if claims is None or (once is None and not name):
-            yield room_id, []
+            yield room
             return
-        writes: list[Write] = []
-        try:
-            if once is not None:
-                claimed = await claims.claim_key(once, room_id)
-                if isinstance(claimed, str):
-                    yield claimed, []
-                    return
-                writes.append(claimed.write)
-            if name:
-                writes.append((await claims.claim_name(kind, name, room_id)).write)
-            yield room_id, writes
-        except BaseException:
+
+        def release() -> None:
             if once is not None:
                 claims.release_key(once, room_id)
             if name:
                 claims.release_name(kind, name, room_id)
+
+        try:
+            if once is not None:
+                claimed = await claims.claim_key(once, room_id)
+                if isinstance(claimed, str):
+                    room.owner = claimed
+                    yield room
+                    return
+                room.writes.append(claimed.write)
+            if name:
+                room.writes.append((await claims.claim_name(kind, name, room_id)).write)
+            yield room
+        except BaseException:
+            room.once_gone(release)
             raise
         finally:
             claims.settled(room_id)
@@ -263,10 +279,10 @@ class Directory:
         address: str,
         once: CreationKey | None,
         password: PasswordHash | None,
-        writes: list[Write],
+        claimed: _ClaimedRoom,
     ) -> None:
         runner = self._make_runner(room_type, room_id)
-        runner.persistence.claim(writes)
+        runner.persistence.claim(claimed.writes)
         room, context = runner.room, runner.context
         room.max_players = request.max_players or room_type.max_players
         context.listing = RoomListing(
@@ -293,6 +309,7 @@ class Directory:
                 why = context.listing.reason or "create_failed"
                 self._publish(RoomFailed(room=room_id, kind=room.kind, why=why, info=runner.entry.public_info()))
             runner.abandon()
+            claimed.once_gone = runner.persistence.once_saved
             raise
         # Only now: nobody may find a room that its game might still refuse.
         context.listing.happened(RoomStep.ACTIVATED)
