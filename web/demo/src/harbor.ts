@@ -7,7 +7,27 @@ export interface Status {
   crashes: number;
   back_after_s: number;
   dashboard: string;
+  /** Whether it is a cluster. */
+  has_nodes: boolean;
 }
+
+export interface NodeStatus {
+  name: string;
+  /** Its process id; null while it is down. */
+  pid: number | null;
+  state: string;
+  has_room: boolean;
+}
+
+export interface NodesStatus {
+  nodes: NodeStatus[];
+  /** The node that this page's connection is with; empty if it has none. */
+  connected_to: string;
+  /** The node that its session is on; empty while it is on none. */
+  session_on: string;
+}
+
+export type NodeChange = "kill" | "drain" | "move";
 
 export interface Link {
   link: string;
@@ -37,6 +57,14 @@ export async function change(link: string, request: { is_plugged?: boolean; dela
 
 export async function crash(): Promise<void> {
   await ask("crash", {});
+}
+
+export async function nodes(link: string, session: string): Promise<NodesStatus> {
+  return ask("nodes", { link, session });
+}
+
+export async function changeNode(what: NodeChange, request: { node: string; is_draining?: boolean }): Promise<void> {
+  await ask(`nodes/${what}`, request);
 }
 
 export async function status(): Promise<Status> {

@@ -5,6 +5,7 @@ import { Game } from "./game";
 import { change, crash, forgetLink, type Link, openLink, type Status, status } from "./harbor";
 import { Helm } from "./helm";
 import { type ArenaMessages, arenaVersion } from "./messages";
+import { watchNodes } from "./nodes";
 import { byId, duration, figures, notice, ships, tell } from "./panel";
 import { Sea } from "./sea";
 
@@ -32,8 +33,7 @@ async function begin(): Promise<void> {
   link = await openLink();
   const up = await serverUp();
   server = up;
-  byId("dashboard").hidden = !up.dashboard;
-  byId<HTMLAnchorElement>("dashboard").href = up.dashboard;
+  showDashboard(up);
   session = await connect(link.url, { afterRefresh: "replay" });
   if (link.isOld && session.outcome?.kind === "new") {
     // A duplicated tab has copied the first one's link.
@@ -41,6 +41,7 @@ async function begin(): Promise<void> {
     forgetLink();
     return begin();
   }
+  if (up.has_nodes) watchNodes(link.link, () => session.id);
   session.on("drop", dropped);
   session.on("message", ({ type, body }) => {
     if (type === "holdfast.announcement") tell(String(body.text));
@@ -56,6 +57,12 @@ async function begin(): Promise<void> {
   } else {
     await join();
   }
+}
+
+/** In a cluster it is that of a node that is up. */
+function showDashboard({ dashboard }: Status): void {
+  byId("dashboard").hidden = !dashboard;
+  byId<HTMLAnchorElement>("dashboard").href = dashboard;
 }
 
 /** A new session does not retry: wait until the server has restarted. */
@@ -122,8 +129,9 @@ function explain(): void {
   const away = droppedAt === null ? "" : duration(performance.now() - droppedAt);
   if (!isPlugged) notice(`Unplugged for ${away}. Keep sailing: your commands are sent when you reconnect.`, "warn");
   else if (server === null) notice("The demo has ended. Start it again with: holdfast demo", "bad");
-  else if (server.pid === null) notice("The server was killed. Restarting …", "bad");
-  else notice(`Reconnecting … ${away}`, "warn");
+  else if (server.pid === null) {
+    notice(server.has_nodes ? "All nodes were killed. Restarting …" : "The server was killed. Restarting …", "bad");
+  } else notice(`Reconnecting … ${away}`, "warn");
 }
 
 async function watchServer(): Promise<void> {
@@ -133,7 +141,10 @@ async function watchServer(): Promise<void> {
   } catch {
     server = null;
   }
-  if (server?.pid && before?.pid !== server.pid) {
+  if (server?.has_nodes) {
+    showDashboard(server);
+    if (server.pid && !before?.pid && droppedAt !== null && isPlugged) openSince = performance.now();
+  } else if (server?.pid && before?.pid !== server.pid) {
     if (droppedAt !== null && isPlugged) openSince = performance.now();
     if (before !== null) {
       tell(`The server is up again after ${server.back_after_s.toFixed(1)} s, as process ${server.pid}.`);

@@ -7,6 +7,7 @@ import sys
 import webbrowser
 from collections.abc import Sequence
 from importlib import import_module
+from importlib.util import find_spec
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -17,8 +18,10 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from holdfast.cli.demo.nodes import NODES_MAX, DemoNodes
 from holdfast.cli.demo.show import SCHEMES, Bot, DemoSettings, Draw, Show, are_there_keys
 from holdfast.cli.options import flag_option, port_option
+from holdfast.cluster.child_nats import ChildNatsFailed, find_program
 from holdfast.http.api import DEFAULT_PORT
 from holdfast.server.run import event_loop
 
@@ -75,6 +78,14 @@ _OUTCOME_STYLES = {"resumed": "green", "resynced": "yellow", "reset": "red"}
     show_default=True,
     help="How the bots connect, with --terminal; over enet packets are lost, too.",
 )
+@click.option(
+    "--nodes",
+    type=click.IntRange(1, NODES_MAX),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help='Run the game on N nodes of a cluster, to kill, to drain and to move the room to; needs "holdfast[workers]".',
+)
 @flag_option("--terminal", "Run only bots, in the terminal, without a page in the browser.")
 @port_option("--port", 7776, "The port of the page; 0 picks a free one.")
 @port_option("--http-port", DEFAULT_PORT, "The port of the dashboard; 0, or a port that is taken, picks a free one.")
@@ -88,6 +99,7 @@ def demo(
     crash_every: float,
     seed: int | None,
     transport: str,
+    nodes: int,
     terminal: bool,
     port: int,
     http_port: int,
@@ -101,17 +113,22 @@ def demo(
     killed server is restarted, and all players return. Both ends number and count their messages, so lost and
     duplicated messages are measured, not claimed.
 
-    In a terminal, press c to crash the server, and q or Ctrl-C to stop the demo.
+    With --nodes 3 the game runs on three nodes of a cluster, and the page has buttons to kill a node, to drain one and
+    to move the room: another node goes on with it, and the players stay in their game.
+
+    In a terminal, press c to crash the server (or the node with the room), and q or Ctrl-C to stop the demo.
     """
     if transport != "websocket" and not terminal:
         raise click.UsageError(f"--transport {transport} needs --terminal: the page uses WebSocket.")
+    if nodes > 1:
+        _check_nodes(transport)
     console = _open_console()
     is_live = console.is_terminal and not plain
     page = None if terminal else _page(seed, port)
     if cut_every is None:
         cut_every = _CUT_EVERY_S if page is None else _CALM_CUT_EVERY_S
     has_keys = is_live and are_there_keys()
-    settings = DemoSettings(bots, seconds, cut_every, crash_every, seed, has_keys, http_port, transport)
+    settings = DemoSettings(bots, seconds, cut_every, crash_every, seed, has_keys, http_port, transport, nodes)
     # A text browser in this terminal would be in the way.
     has_desktop = sys.platform in {"darwin", "win32"} or any(map(os.environ.get, ("DISPLAY", "WAYLAND_DISPLAY")))
     if page is not None and opens and is_live and has_desktop:
@@ -129,6 +146,22 @@ def demo(
     console.print(_verdict(show), soft_wrap=True)
     if seconds is not None and not Totals(show.bots).is_whole:
         raise SystemExit(1)
+
+
+def _check_nodes(transport: str) -> None:
+    """Say what is missing for several nodes, before anything is started."""
+    if transport != "websocket":
+        raise click.UsageError(f"--nodes uses WebSocket: leave out --transport {transport}.")
+    if sys.platform == "win32":
+        raise click.UsageError("--nodes needs Linux or macOS: run it without.")
+    try:
+        find_program()
+    except ChildNatsFailed as error:
+        raise click.ClickException(f"--nodes needs a NATS server, and {error}") from None
+    if find_spec("nats") is None:
+        raise click.ClickException(
+            '--nodes needs a client of NATS, and there is none here: pip install "holdfast[workers]"'
+        )
 
 
 def _page(seed: int | None, port: int) -> "Page | None":
@@ -185,7 +218,12 @@ def picture(show: Show, console: Console) -> RenderableType:
     parts: list[RenderableType] = [_title(show), *_places(show), table, _server_line(show)]
     parts.append(Text(_EXPLANATION, style="dim"))
     if show.settings.has_keys and show.phase != "over":
-        keys = ("c", "bold"), " crash the server (kill -9)   ", ("q", "bold"), " quit (or Ctrl-C)"
+        keys = (
+            ("c", "bold"),
+            f" crash the {'node with the room' if show.settings.nodes > 1 else 'server'} (kill -9)   ",
+            ("q", "bold"),
+            " quit (or Ctrl-C)",
+        )
         parts.append(Text.assemble(*keys))
     return Group(*parts)
 
@@ -205,8 +243,18 @@ def _line(show: Show) -> str:
         f"{show.elapsed_s:5.1f} s  sessions {total.sessions} · disconnected {total.disconnected} · drops {total.drops}"
         f" · sent {total.sent} · received {total.received} · replayed {total.replayed}"
         f" · lost {total.lost} · duplicated {total.duplicated}"
-        f" · server {'up' if show.server.ready else 'down'}, killed {_times(show.server.crashes)}"
+        f" · {_server_words(show)}, killed {_times(show.server.crashes)}"
     )
+
+
+def _server_words(show: Show) -> str:
+    """Whether the server is up; or the nodes, and where the room is."""
+    server = show.server
+    if not isinstance(server, DemoNodes):
+        return f"server {'up' if server.ready else 'down'}"
+    nodes = server.nodes
+    up = sum(node.pid is not None for node in nodes)
+    return f"{up} of {len(nodes)} nodes up, room on {server.room_node or 'none'}"
 
 
 def _verdict(show: Show) -> Text:
@@ -216,7 +264,9 @@ def _verdict(show: Show) -> Text:
         f"{show.elapsed_s:.0f} s: {total.drops:,} drops, {total.resumes:,} resumes, {total.sent:,} messages sent,"
         f" {total.received:,} received, {total.replayed:,} replayed.\n"
     )
-    if show.server.crashes:
+    if show.server.crashes and isinstance(show.server, DemoNodes):
+        text.append(f"Nodes killed {_times(show.server.crashes)}{_takeover(show.server)}.\n")
+    elif show.server.crashes:
         text.append(f"Server killed {_times(show.server.crashes)}, back after {show.server.back_after_s:.1f} s.\n")
     text.append(
         f"{total.lost:,} lost, {total.duplicated:,} duplicated.", style="bold green" if total.is_whole else "bold red"
@@ -238,9 +288,28 @@ def _title(show: Show) -> Text:
     return Text.assemble(("Holdfast demo", "bold"), text, f" · {show.phase}" if show.phase else "")
 
 
+def _nodes_line(cluster: DemoNodes, total: Totals) -> Text:
+    """The nodes, how they are, and where the room is."""
+    parts: list[str | tuple[str, str]] = ["Nodes: "]
+    for node in cluster.nodes:
+        what = node.state + (", has the room" if node.has_room else "")
+        parts += [(f"{node.name} ({what})", "bold red" if node.pid is None else "bold" if node.has_room else ""), "  "]
+    if cluster.crashes:
+        what = "nothing lost" if total.is_whole else f"{total.lost:,} lost, {total.duplicated:,} duplicated"
+        style = "bold green" if total.is_whole else "bold red"
+        parts.append((f"\nKilled {_times(cluster.crashes)}{_takeover(cluster)}, {what}.", style))
+    return Text.assemble(*parts)
+
+
+def _takeover(cluster: DemoNodes) -> str:
+    return f", the room was elsewhere after {cluster.back_after_s:.1f} s" if cluster.back_after_s else ""
+
+
 def _server_line(show: Show) -> Text:
     """The state of the server."""
     server, total = show.server, Totals(show.bots)
+    if isinstance(server, DemoNodes):
+        return _nodes_line(server, total)
     if server.ready is None:
         return Text(f"Server killed {_times(server.crashes + server.is_dying)}, restarting …", style="bold yellow")
     if not server.crashes:

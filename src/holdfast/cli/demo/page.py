@@ -12,14 +12,17 @@ from pathlib import Path
 from random import Random
 from typing import Any, Self
 
+import click
 import msgspec
 import uvicorn
 from litestar import Litestar, Request, Response, get, post
-from litestar.exceptions import NotFoundException
+from litestar.exceptions import ClientException, NotFoundException
+from litestar.handlers import HTTPRouteHandler
 from litestar.static_files import create_static_files_router
 from litestar.types import Message as LitestarMessage
 from litestar.types import Scope
 
+from holdfast.cli.demo.nodes import DemoNodes, NodeStatus
 from holdfast.cli.demo.proxy import Proxy
 from holdfast.cli.demo.server import Ready, ServerProcess, listening_at
 from holdfast.core.addresses import hostname, is_loopback
@@ -67,6 +70,32 @@ class Status(msgspec.Struct):
     crashes: int
     back_after_s: float
     dashboard: str
+    has_nodes: bool
+    """Whether it is a cluster, of which `/nodes` tells more."""
+
+
+class Visitor(msgspec.Struct, forbid_unknown_fields=True):
+    """Who asks for the nodes."""
+
+    link: str
+    session: str
+
+
+class NodesStatus(msgspec.Struct):
+    """The cluster, and a visitor's way through it."""
+
+    nodes: list[NodeStatus]
+    connected_to: str
+    """The node that the visitor's connection is with; empty if there is none."""
+    session_on: str
+    """The node that the visitor's session is on; empty while it is on none."""
+
+
+class NodeChange(msgspec.Struct, forbid_unknown_fields=True):
+    """A page's request to kill a node, to drain it or end that, or to move the room there."""
+
+    node: str
+    is_draining: bool = False
 
 
 class Page:
@@ -75,7 +104,7 @@ class Page:
     def __init__(self, random: Random, port: int) -> None:
         self._random = random
         self._socket = listening_at(HOST, port)
-        self._process: ServerProcess | None = None
+        self._process: ServerProcess | DemoNodes | None = None
         self._ready: Ready | None = None
         # By a secret name: a page that is reloaded finds its own again.
         self._links: dict[str, Proxy] = {}
@@ -91,24 +120,25 @@ class Page:
         host, port = self._socket.getsockname()
         return f"http://{host}:{port}"
 
-    def moved(self, process: ServerProcess) -> None:
-        """The server was started or restarted."""
-        assert process.ready is not None
-        self._process, self._ready = process, process.ready
+    def moved(self, process: ServerProcess | DemoNodes) -> None:
+        """The server was started or restarted, or a node has come or gone."""
+        self._process, self._ready = process, process.ready or self._ready
         for proxy in self._links.values():
-            proxy.target = (process.ready.host, process.ready.port)
+            proxy.target = process.route(proxy.target)
 
     async def _open_link(self, name: str) -> tuple[str, Proxy]:
         """The proxy of that name, or a new one; plugged in and without delay."""
+        process = self._process
+        assert process is not None
         assert self._ready is not None
         proxy = self._links.pop(name, None)
         if proxy is None:
             name = secrets.token_urlsafe(12)
-            proxy = Proxy(self._ready.host, self._ready.port, random=self._random)
+            proxy = Proxy(*process.route((self._ready.host, self._ready.port)), random=self._random)
             await proxy.start()
         self._links[name] = proxy
         # The server may have moved while the proxy was started.
-        proxy.target = (self._ready.host, self._ready.port)
+        proxy.target = process.route(proxy.target)
         proxy.plug()
         proxy.delay_s = 0.0
         while len(self._links) > LINKS_MAX:
@@ -137,7 +167,8 @@ class Page:
             assert process is not None
             assert latest is not None
             pid = process.ready.pid if process.ready is not None else None
-            return Status(latest.room, pid, process.crashes, process.back_after_s, latest.http)
+            has_nodes = isinstance(process, DemoNodes)
+            return Status(latest.room, pid, process.crashes, process.back_after_s, latest.http, has_nodes)
 
         @post("/link")
         async def link(data: LinkChange) -> VisitorLink:
@@ -161,13 +192,59 @@ class Page:
                 self._process.crash()
 
         return Litestar(
-            [status, link, change, crash, create_static_files_router("/", [SITE], html_mode=True)],
+            [
+                status,
+                link,
+                change,
+                crash,
+                *self._routes_of_nodes(),
+                create_static_files_router("/", [SITE], html_mode=True),
+            ],
             before_request=_only_own_page,
             before_send=[_add_headers],
             request_max_body_size=_BODY_BYTES_MAX,
             openapi_config=None,
             logging_config=None,
         )
+
+    def _routes_of_nodes(self) -> list[HTTPRouteHandler]:
+        @post("/nodes", status_code=200)
+        async def nodes(data: Visitor) -> NodesStatus:
+            cluster, proxy = self._cluster(), self._links.get(data.link)
+            session_on = await cluster.session_node(data.session) if data.session else ""
+            return NodesStatus(
+                cluster.nodes, cluster.name_of(proxy.connected_to if proxy is not None else None), session_on
+            )
+
+        @post("/nodes/kill", sync_to_thread=False, status_code=204)
+        def kill(data: NodeChange) -> None:
+            self._cluster().crash(data.node)
+
+        @post("/nodes/drain", status_code=204)
+        async def drain(data: NodeChange) -> None:
+            with _refusals():
+                await self._cluster().drain(data.node, is_on=data.is_draining)
+
+        @post("/nodes/move", status_code=204)
+        async def move(data: NodeChange) -> None:
+            with _refusals():
+                await self._cluster().move(data.node)
+
+        return [nodes, kill, drain, move]
+
+    def _cluster(self) -> DemoNodes:
+        if not isinstance(self._process, DemoNodes):
+            raise NotFoundException("this demo has one server: start it with --nodes 3")
+        return self._process
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """What a node refuses is for the page to say."""
+    try:
+        yield
+    except click.ClickException as error:
+        raise ClientException(error.message, status_code=409) from None
 
 
 def _only_own_page(request: Request[Any, Any, Any]) -> Response[str] | None:

@@ -34,6 +34,8 @@ class Relay:
     def __init__(self, proxy: "Proxy") -> None:
         self.was_cut = False
         self.ended = asyncio.Event()
+        self.server: tuple[str, int] | None = None
+        """Where it is connected; None before."""
         self._proxy = proxy
         self._cut: Cut | None = None
         self._writers: list[StreamWriter] = []
@@ -44,6 +46,7 @@ class Relay:
         try:
             server = await asyncio.open_connection(host, port)
             self._take(server[1])
+            self.server = host, port
             pumps = [self._pump(client[0], server[1]), self._pump(server[0], client[1])]
             tasks = [asyncio.create_task(pump) for pump in pumps]
             try:
@@ -120,6 +123,11 @@ class Proxy:
         assert self._server is not None, "start the proxy first"
         host, port = self._server.sockets[0].getsockname()
         return host, port
+
+    @property
+    def connected_to(self) -> tuple[str, int] | None:
+        """The server's address of the client's connection; None if it has none."""
+        return self._newest.server if self._newest is not None else None
 
     async def start(self) -> None:
         """Listen on a free port."""

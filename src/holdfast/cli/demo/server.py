@@ -2,7 +2,8 @@
 
     python -m holdfast.cli.demo.server FOLDER [HTTP_PORT ORIGIN]
 
-With a port it has a dashboard, and with an origin a page may connect. It prints one line with its address when it
+With a port it has a dashboard, and with an origin a page may connect. With the address of a cluster in its environment
+it is a node, named like its folder, and makes no room. It prints one line with its address when it
 listens, and stops when its standard input ends, so that it does not outlive the demo, however that one ended.
 """
 
@@ -22,10 +23,13 @@ import msgspec
 
 from holdfast import Enet, HttpApi, Limits, Server, Tcp, WebSocket
 from holdfast.cli.demo.arena import Arena
+from holdfast.cluster.parent import ends_with_this_process
 from holdfast.http.api import DEFAULT_HOST
 from holdfast.server.run import event_loop
 
 PROGRAM = ("-m", "holdfast.cli.demo.server")
+# It has a secret, which other users could read on a command line.
+_CLUSTER_VARIABLE = "HOLDFAST_DEMO_CLUSTER"
 # Many times the usual time.
 _START_S = 30.0
 _STOP_S = 10.0
@@ -53,22 +57,33 @@ async def serve(folder: Path, transport: str, http_port: int | None = None, orig
     # The page is reachable under both names.
     origins = [origin, origin.replace(DEFAULT_HOST, "localhost")] if origin else []
     ports = {"websocket": WebSocket(port=0, origins=origins), "tcp": Tcp(port=0), "enet": Enet(port=0)}
+    cluster = os.environ.pop(_CLUSTER_VARIABLE, None)
     server = Server(
         [Arena],
         listen=[ports[transport]],
-        store=f"sqlite:{folder / 'demo.db'}",
+        store=f"sqlite:{folder / 'demo.db'}" if cluster is None else None,
+        cluster=cluster,
+        name=folder.name if cluster is not None else "",
         http=HttpApi(port=http_port) if http_port is not None else None,
         limits=_LIMITS,
     )
     async with server:
-        room = next(iter(server.rooms), None) or await server.create_room("arena")
-        http = f"http://{DEFAULT_HOST}:{http_port}" if http_port is not None else ""
-        ready = Ready(os.getpid(), *server.addresses[transport], room.id, http)
+        room = "" if cluster is not None else await _room_of(server)
+        http = f"http://{DEFAULT_HOST}:{server.addresses['http'][1]}" if http_port is not None else ""
+        ready = Ready(os.getpid(), *server.addresses[transport], room, http)
         sys.stdout.buffer.write(msgspec.json.encode(ready) + b"\n")
         sys.stdout.flush()
         await owner.read()
+        if server.parts.cluster is not None:
+            server.parts.cluster.end_whole()
     # The demo does this too, unless it was killed.
     shutil.rmtree(folder, ignore_errors=True)
+
+
+async def _room_of(server: Server) -> str:
+    """The room in the store, or a new one."""
+    room = next(iter(server.rooms), None) or await server.create_room("arena")
+    return room.id
 
 
 def main() -> None:
@@ -84,7 +99,17 @@ def main() -> None:
 class ServerProcess:
     """Runs the server in a process and restarts it when it ends; `moved` is called with its address at every start."""
 
-    def __init__(self, folder: Path, moved: Callable[[Ready], None], options: Sequence[str] = ()) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        moved: Callable[[Ready], None],
+        options: Sequence[str] = (),
+        *,
+        cluster: str | None = None,
+        pause_s: float = 0.0,
+        gone: Callable[[], None] = lambda: None,
+    ) -> None:
+        """It may be a node of a cluster. `gone` is called when it has ended, and it is started again after a pause."""
         self.crashes = 0
         """How often it was killed or ended by itself."""
         self.back_after_s = 0.0
@@ -94,6 +119,9 @@ class ServerProcess:
         self._folder = folder
         self._moved = moved
         self._options = options
+        self._cluster = cluster
+        self._pause_s = pause_s
+        self._gone = gone
         self._process: Process | None = None
         self._killed_at: float | None = None
 
@@ -107,6 +135,9 @@ class ServerProcess:
                 stderr=log,
                 # Not for Ctrl-C: the server stops after the bots have left.
                 start_new_session=True,
+                env=None if self._cluster is None else {**os.environ, _CLUSTER_VARIABLE: self._cluster},
+                # Its NATS server does so too: without it a node could not stop in order.
+                preexec_fn=ends_with_this_process() if self._cluster is not None else None,
             )
         assert self._process.stdout is not None
         try:
@@ -131,8 +162,17 @@ class ServerProcess:
             self.crashes += 1
             gone_at = now() if self._killed_at is None else self._killed_at
             self._killed_at = None
+            self._gone()
+            await asyncio.sleep(self._pause_s)
             await self.start()
             self.back_after_s = now() - gone_at
+
+    def route(self, current: tuple[str, int] | None) -> tuple[str, int]:
+        """Where a client is to connect."""
+        if self.ready is not None:
+            return self.ready.host, self.ready.port
+        assert current is not None, "it was not started"
+        return current
 
     def crash(self) -> None:
         """Kill it with SIGKILL, which no program can catch; does nothing while it is down."""

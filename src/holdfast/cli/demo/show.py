@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 import holdfast
 from holdfast import ClientRoom, ClientSession, HoldfastError, Outcome
 from holdfast.cli.demo.arena import Collected, Pilot, Place, Sea, Steer, Tally
+from holdfast.cli.demo.nodes import DemoNodes
 from holdfast.cli.demo.proxy import Cut, Proxy
 from holdfast.cli.demo.server import Ready, ServerProcess, listening_at
 from holdfast.cli.demo.udp_proxy import UdpProxy
@@ -167,6 +168,7 @@ class DemoSettings:
     has_keys: bool = False
     http_port: int = DEFAULT_PORT
     transport: str = "websocket"
+    nodes: int = 1
 
 
 Draw = Callable[["Show"], None]
@@ -176,7 +178,7 @@ Draw = Callable[["Show"], None]
 class Show:
     """One run of the demo."""
 
-    server: ServerProcess
+    server: ServerProcess | DemoNodes
 
     def __init__(self, settings: DemoSettings, draw: Draw, draw_s: float, page: "Page | None" = None) -> None:
         """It is drawn at this interval. With a page, visitors play too."""
@@ -198,11 +200,7 @@ class Show:
             _signals(stop),
             TemporaryDirectory(prefix="holdfast-demo-", ignore_cleanup_errors=True) as folder,
         ):
-            options = [self.settings.transport]
-            if self.page is not None:
-                with listening_at(DEFAULT_HOST, self.settings.http_port) as sock:
-                    options += [str(sock.getsockname()[1]), self.page.url]
-            self.server = ServerProcess(Path(folder), self._moved, options)
+            self.server = self._server(Path(folder))
             async with self.server, self.page or nullcontext(), asyncio.TaskGroup() as tasks:
                 # From now on the server may be killed, also while the bots are joining.
                 supervising = tasks.create_task(self.server.keep_running())
@@ -217,21 +215,32 @@ class Show:
                     supervising.cancel()
                     self.log = self.server.log()
 
+    def _server(self, folder: Path) -> ServerProcess | DemoNodes:
+        """What runs the game: one server, or several nodes."""
+        options: list[str] = []
+        if self.page is not None:
+            with listening_at(DEFAULT_HOST, self.settings.http_port) as sock:
+                options = [str(sock.getsockname()[1]), self.page.url]
+        if self.settings.nodes > 1:
+            return DemoNodes(folder, self.settings.nodes, self._route, options)
+        return ServerProcess(folder, lambda _: self._route(), [self.settings.transport, *options])
+
     def _keys(self, stop: asyncio.Event) -> AbstractContextManager[None]:
         if not self.settings.has_keys:
             return nullcontext()
         return pressed({"c": self.server.crash, "q": stop.set})
 
-    def _moved(self, ready: Ready) -> None:
+    def _route(self) -> None:
+        """The server has moved, or a node has come or gone."""
         if self.page is not None:
             self.page.moved(self.server)
         for bot in self.bots:
-            bot.proxy.target = (ready.host, ready.port)
+            bot.proxy.target = self.server.route(bot.proxy.target)
 
     async def _bot(self, ready: Ready) -> Bot:
         delay_s = self._random.uniform(*_DELAY_S_RANGE)
         make = UdpProxy if self.settings.transport == "enet" else Proxy
-        proxy = make(ready.host, ready.port, random=self._random, delay_s=delay_s)
+        proxy = make(*self.server.route(None), random=self._random, delay_s=delay_s)
         return await Bot.join(self._random, proxy, SCHEMES[self.settings.transport], ready.room)
 
     async def _play(self, stop: asyncio.Event) -> None:
