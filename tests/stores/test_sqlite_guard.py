@@ -299,6 +299,27 @@ async def test_a_part_that_was_cut_off_is_noticed_also_if_the_log_is_as_large(
         watch.look()
 
 
+class NoSpace:
+    """A connection whose disk is full for a moment."""
+
+    def execute(self, _: str) -> None:
+        error = sqlite3.OperationalError("database or disk is full")
+        error.sqlite_errorcode = sqlite3.SQLITE_FULL
+        raise error
+
+
+async def test_a_log_that_became_shorter_on_a_full_disk_is_looked_at_again_when_there_is_space(
+    store: SqliteStore, watch: Watch, file: Path
+) -> None:
+    checkpoint(file)
+    with_space, watch._connection = watch._connection, NoSpace()  # type: ignore[assignment]  # as far as it is used
+    watch.look()
+
+    watch._connection = with_space
+    watch.look()
+    await store.put("after", b"", ABSENT)
+
+
 async def test_a_look_that_fails_in_whatever_way_is_told_and_ends_no_thread(
     file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

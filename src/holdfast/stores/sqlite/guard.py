@@ -22,6 +22,9 @@ _LOG_MAGIC = (bytes.fromhex("377f0682"), bytes.fromhex("377f0683"))
 # A file that another program has written is checked page by page, unless that would take too long.
 _THOROUGH_BYTES_MAX = 256 * 1024 * 1024
 
+# The disk has no space for a checkpoint, or somebody else makes one: that says nothing about the log.
+_SAYS_NOTHING = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+
 _FileId = tuple[int, int]
 
 
@@ -110,6 +113,8 @@ class FileGuard:
                 [[_, frames, done]] = connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
                 [[page]] = connection.execute("PRAGMA page_size").fetchall()
             except sqlite3.Error as error:
+                if error.sqlite_errorcode & 0xFF in _SAYS_NOTHING:
+                    return  # the next call looks at it again
                 raise self._broken(f"its log {self._log} was truncated ({error})") from error
             if frames > done and size < _LOG_HEADER + frames * (page + _FRAME_HEADER):
                 raise self._broken(f"its log {self._log} was truncated")
