@@ -45,18 +45,18 @@ class Watch:
     """A guard of its own beside the store's, which looks when it is told to."""
 
     def __init__(self, file: Path) -> None:
-        self._connection = sqlite3.connect(file, isolation_level=None)
-        self._connection.execute("SELECT count(*) FROM entry").fetchall()
+        self.connection = sqlite3.connect(file, isolation_level=None)
+        self.connection.execute("SELECT count(*) FROM entry").fetchall()
         self._guard = FileGuard(file)
         self._guard.open()
         self.look()
 
     def look(self) -> None:
-        self._guard.look(self._connection)
+        self._guard.look(self.connection)
 
     def close(self) -> None:
         self._guard.close()
-        self._connection.close()
+        self.connection.close()
 
 
 @pytest.fixture
@@ -312,10 +312,10 @@ async def test_a_log_that_became_shorter_on_a_full_disk_is_looked_at_again_when_
     store: SqliteStore, watch: Watch, file: Path
 ) -> None:
     checkpoint(file)
-    with_space, watch._connection = watch._connection, NoSpace()  # type: ignore[assignment]  # as far as it is used
+    with_space, watch.connection = watch.connection, NoSpace()  # type: ignore[assignment]  # as far as it is used
     watch.look()
 
-    watch._connection = with_space
+    watch.connection = with_space
     watch.look()
     await store.put("after", b"", ABSENT)
 
