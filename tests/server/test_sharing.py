@@ -58,6 +58,10 @@ class Finish(Message):
     how: str
 
 
+class Linger(Message):
+    """Take a turn in which somebody comes, and close the room."""
+
+
 class Played(Message):
     by: str
     turns: int
@@ -101,6 +105,15 @@ class Table(Room[Seat]):
                 self.promote(spectator)
         # It is still the same turn.
         await asyncio.sleep(0.1)
+        self.state.turns += 1
+
+    @on(Linger)
+    async def linger(self, player: Player[Seat], linger: Linger) -> None:
+        # Their hook waits for the end of this turn, so nothing tells the room of them.
+        while len(self.players) + len(self.spectators) < 2:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        self.broadcast(Played(player.id, self.state.turns + 1))
+        self.close()
         self.state.turns += 1
 
     @on(Finish)
@@ -185,6 +198,25 @@ async def test_the_last_words_of_a_stream_come_with_the_state_of_their_turn(
         ("played", 1),
         ("holdfast.left", 1),
     ]
+
+
+@pytest.mark.parametrize("settings", [{}, {"sync_hz": 0.1}, {"transactional": True}])
+@pytest.mark.parametrize("how", ["play", "watch"])
+async def test_a_newcomer_whose_room_closes_before_it_hears_of_them_sees_the_end_of_that_turn(
+    world: World, how: str, settings: dict[str, Any]
+) -> None:
+    server = await world.serve(type("Table", (Table,), settings))
+    ada, bob = await follower(world, server), await follower(world, server)
+    await ada.join()
+    room = next(iter(server.rooms)).id
+
+    ada.raw.send(1, Linger())
+    await ada.raw.request("mine")
+    bob.raw.ask("join" if how == "play" else "spectate", room=room)
+    await bob.raw.hear(Reply)
+    await bob.read()
+
+    assert bob.seen == [("played", 1), ("holdfast.left", 1)]
 
 
 @pytest.mark.parametrize("settings", [{}, {"sync_hz": 0.1}, {"transactional": True}])

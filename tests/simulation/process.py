@@ -558,10 +558,14 @@ class Process:
             rooms = self._rooms_at_either_end()
             # One that both ends knew when they were saved may have been closed since.
             known = {*rooms, *self.world.auditor.rooms_of.get(self.session.id, ())}
-            ages = [age_s for room_id in known for age_s in self.checker.ages.get(room_id, [])]
-            is_told = outcome.age_s is not None and any(abs(outcome.age_s - age_s) <= 0.001 for age_s in ages)
-            self.checker.expect("I12", is_told, f"{self.label} was told {outcome}, the rooms' states were {ages} old")
-            is_caused = "checkpoint" in rooms.values() or self.checker.rollbacks > 0
+            ages = {room_id: self.checker.ages.get(room_id, []) for room_id in known}
+            told_of = [room_id for room_id in known if outcome.age_s is not None and _has(ages[room_id], outcome.age_s)]
+            self.checker.expect(
+                "I12", bool(told_of), f"{self.label} was told {outcome}, the rooms' states were {ages} old"
+            )
+            # The seat in it may be gone, if we came back twice before the server knew that we had heard it.
+            durabilities = {*map(self._durability_of, told_of), *rooms.values()}
+            is_caused = "checkpoint" in durabilities or self.checker.rollbacks > 0
             self.checker.expect("P3", is_caused, f"{self.label} was told {outcome}, and its store is not older")
 
     def _rooms_at_either_end(self) -> dict[str, str]:
@@ -576,6 +580,10 @@ class Process:
                 rooms[seat.room.id] = seat.room.kind
         return {room_id: self.world.durability[kind] for room_id, kind in rooms.items()}
 
+    def _durability_of(self, room_id: str) -> str:
+        book = self.world.auditor.books.get(room_id)
+        return self.world.durability[book.kind] if book is not None else ""
+
     def _is_rewound(self, sitting: Sitting) -> bool:
         """Whether its room came back from a checkpoint since we last asked."""
         before, sitting.rewinds = sitting.rewinds, self.checker.rewinds.get(sitting.room.id, 0)
@@ -583,3 +591,7 @@ class Process:
 
     def _is_checkpointed(self, sitting: Sitting) -> bool:
         return self.world.durability[sitting.room.kind] == "checkpoint"
+
+
+def _has(ages: list[float], age_s: float) -> bool:
+    return any(abs(each - age_s) <= 0.001 for each in ages)

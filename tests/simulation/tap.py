@@ -69,7 +69,8 @@ class Tap:
                     self._seat(link, told, frame)
                 case Data():
                     if not self._is_farewell(link, told, frame.channel):
-                        self._data(told, frame)
+                        if not self._is_arriving(link, told, frame.channel):
+                            self._data(told, frame)
                         self._ack(told, frame.channel, frame.ack)
                 case Ack() | Ping():
                     self._ack(told, frame.channel, frame.ack)
@@ -88,6 +89,12 @@ class Tap:
             and self._plays_in_memory(link, told)
             and any(each.number == channel for each in session.closing)
         )
+
+    def _is_arriving(self, link: Link, told: Told, channel: int) -> bool:
+        """Whether this is of a place that its room has not heard of, in a session that is not saved: no record has it
+        yet, and none needs it, for the session ends with the server."""
+        is_recorded = channel == told.own or (told.session, channel) in self._auditor.gated
+        return not is_recorded and self._plays_in_memory(link, told)
 
     def _has_ended(self, session: str) -> bool:
         # One that ended before it was ever saved, by the commit in which it took its seat and lost it, was never there.

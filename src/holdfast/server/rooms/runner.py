@@ -157,6 +157,7 @@ class RoomRunner:
                 persistence=self.persistence,
                 new_outlet=self._new_outlet,
                 has_read=self.has_read,
+                sharing=self.sharing,
                 failed=self.failed,
                 call=self.call,
             )
@@ -702,8 +703,7 @@ class RoomRunner:
         self.entry.check_host()
         if not self._heard_of(seat):
             self.turns.follow(self._leaving, (seat, reason), self._left, (seat, reason, message))
-        elif self.context.turn is not None:
-            # What this turn does with the seat may still be undone.
+        elif self.turns.in_turn:  # it has not said all to them, or may still be undone
             self.turns.follow(nothing, (), self._left, (seat, reason, message))
         else:
             self._left(None, None, seat, reason, message)

@@ -79,6 +79,10 @@ class StateFollower:
     def part(self) -> None:
         self._sharing.remove(self.outlet)
 
+    def parts_with(self, seat: Seat) -> None:
+        """Remember the seat, which the session does not have any more when the turn ends."""
+        self._seat = seat
+
     @property
     def seat(self) -> Seat | None:
         """Its seat or place, also when that is freed: what the turn has said before is still to be heard.
@@ -146,7 +150,10 @@ class Sharing:
     def parting(self, seat: Seat) -> None:
         """A seat is about to be freed: what has changed up to the end of this turn is the last that its client sees."""
         follower = self._follower_of(seat)
-        if follower is None or not follower.can_read(seat):
+        if follower is None:
+            return
+        follower.parts_with(seat)
+        if not follower.can_read(seat):
             return
         if self._turns.in_turn:
             follower.is_parting = True

@@ -23,6 +23,7 @@ from holdfast.server.rooms.delivery import Failure, Resyncs, SpectatorDelivery
 from holdfast.server.rooms.outlet import ChannelOutlet, SilentOutlet, open_channel
 from holdfast.server.rooms.persistence import Persistence
 from holdfast.server.rooms.services import RoomServices
+from holdfast.server.rooms.sharing import Sharing
 from holdfast.server.rooms.switching import Switch
 from holdfast.server.rooms.turns import Turns, nothing
 
@@ -41,6 +42,7 @@ class Spectators:
         persistence: Persistence,
         new_outlet: Callable[[Session, Channel], ChannelOutlet],
         has_read: Callable[[Seat], None],
+        sharing: Sharing | None,
         failed: Failure,
         call: Callable[..., Awaitable[Any]],
     ) -> None:
@@ -54,6 +56,7 @@ class Spectators:
         self._persistence = persistence
         self._new_outlet = new_outlet
         self._has_read = has_read
+        self._sharing = sharing
         self._failed = failed
         self._call = call
         self.places = context.places
@@ -211,14 +214,16 @@ class Spectators:
             self._turns.follow(self._leaving, (place, reason), self._left, (place, reason, message))
             return
         place.is_joining = False
-        if self._context.turn is not None:
-            # What this turn says to them may still be undone.
+        if self._turns.in_turn:
+            # The turn has not said all to them, or may still be undone.
             self._turns.follow(nothing, (), self._left, (place, reason, message))
         else:
             self._left(None, None, place, reason, message)
 
     def _take_away(self, place: Seat, reason: Reason, message: str) -> None:
         session = place.session
+        if self._sharing is not None:
+            self._sharing.parting(place)
         place.happened(SeatStep.FREED)
         self.places.remove(place)
         self._quota.give_back(place)
