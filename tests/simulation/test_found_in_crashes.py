@@ -158,3 +158,37 @@ async def test_no_seat_is_lost_by_an_orderly_stop() -> None:
         bar = server.rooms.get(room.id)
         assert bar is not None
         assert [player.id for player in bar.players] == bar.state.members == ["ada"]
+
+
+class Clock(Table):
+    """Shows a time that is never the same."""
+
+    durability = "checkpoint"
+    checkpoint_s = 60.0
+    shares = ("state",)
+    tick_hz = 20
+
+    def on_tick(self, dt_s: float) -> None:
+        self.state.said = [str(self.random.random())]
+
+
+@in_virtual_time
+async def test_a_slow_reader_of_a_checkpoint_room_is_shown_nothing_after_the_last_record_of_an_orderly_stop() -> None:
+    store = FaultyStore()
+    limits = Limits(window_messages_max=2, ack_messages=1, ack_s=0.01)
+    async with MemoryServer([Clock], store=store, limits=limits) as server:
+        server.network.latency_s = 0.1
+        session = await server.connect("ann", messages=[Say])
+        outcomes: list[Outcome] = []
+        session.on_resume(outcomes.append)
+        await session.join_or_create("clock")
+        await asyncio.sleep(3.0)
+
+        store.latency_s = 0.5
+        await server.stop()
+        store.latency_s = 0.0
+        await server.start()
+        await asyncio.sleep(10.0)
+
+        assert [outcome.reason for outcome in outcomes] == [""]
+        assert server.counters.clients_rolled_back == 0

@@ -574,7 +574,7 @@ class Committer:
         for timer in self._checkpoints.values():
             timer.cancel()
         for room in list(self._rooms):
-            room.turns.freeze()
+            room.stop()
             self.mark(room)
         if self._is_behind:
             # A room in the middle of a turn is saved at its end.

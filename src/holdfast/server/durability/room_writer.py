@@ -205,6 +205,12 @@ class RoomWriter:
         self._is_paused = True
         self.turns.freeze()
 
+    def stop(self) -> None:
+        """Take no further turn, and show clients nothing new: they continue from the record that follows."""
+        self.turns.freeze()
+        if self.runner.sharing is not None:
+            self.runner.sharing.stop()
+
     def unpause(self) -> None:
         if self._is_paused and not self.is_leaving:
             self._is_paused = False

@@ -133,6 +133,8 @@ class Sharing:
         self._timer: asyncio.TimerHandle | None = None
         self._is_waiting = False
         """Whether turns have ended whose changes are for the timer."""
+        self._is_still = False
+        """Whether clients are written nothing more between two turns."""
 
     # Who follows
 
@@ -164,7 +166,7 @@ class Sharing:
     def has_read(self, seat: Seat) -> None:
         """A client has acknowledged something: it may be ready for what has changed."""
         follower = self._follower_of(seat)
-        is_now = not self._turns.in_turn and not self._is_waiting
+        is_now = not self._turns.in_turn and not self._is_waiting and not self._is_still
         if follower is not None and is_now and follower.is_behind and follower.can_read(seat):
             self.catch_up(follower)
 
@@ -174,13 +176,15 @@ class Sharing:
         if follower is not None:
             follower.restart()
             # A client that asks again and again has to read what it was sent before.
-            if not self._turns.in_turn and follower.can_read(seat):
+            if not self._turns.in_turn and not self._is_still and follower.can_read(seat):
                 self.catch_up(follower)
 
     def _follower_of(self, seat: Seat) -> StateFollower | None:
         return self._followers.get(seat.outlet) if isinstance(seat.outlet, ChannelOutlet) else None
 
     def stop(self) -> None:
+        """Write nothing more but what a turn that still runs has changed and said."""
+        self._is_still = True
         if self._timer is not None:
             self._timer.cancel()
 
@@ -216,7 +220,7 @@ class Sharing:
     def _timer_ended(self) -> None:
         self._timer = None
         # A turn that is half done writes at its end.
-        if not self._turns.in_turn:
+        if not self._turns.in_turn and not self._is_still:
             self._sync(self._clock.now())
 
     def _sync(self, now: float) -> None:
