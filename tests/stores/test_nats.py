@@ -565,6 +565,18 @@ async def test_the_link_is_encrypted_and_a_password_is_used_and_a_wrong_one_is_r
     assert "wrong" not in str(refused)
 
 
+async def test_a_connection_that_never_ends_does_not_hold_up_who_closes_it() -> None:
+    class Endless:
+        async def close(self) -> None:
+            await asyncio.Event().wait()
+
+    link = NatsLink(parse_address("nats://127.0.0.1:4222/arena"), Limits(nats_answer_s=0.05))
+    link._client = Endless()  # type: ignore[assignment]  # noqa: SLF001 - as a client that broke while it was made
+
+    async with asyncio.timeout(DEADLINE_S):
+        await link.close()
+
+
 class Impostor:
     """It takes connections as a NATS server does, or says nothing at all, and notes what it hears."""
 

@@ -169,8 +169,10 @@ class NatsLink:
         self._is_closing = True
         client, self._client = self._client, None
         if client is not None:
-            with suppress(Exception):  # whatever it is, the connection is not used any more
-                await client.close()
+            # Whatever it is, the connection is not used any more. One with TLS that broke while it was made never ends.
+            with suppress(Exception):
+                async with asyncio.timeout(self._limits.nats_answer_s):
+                    await client.close()
         self._lose()
 
     # What the server said of itself
