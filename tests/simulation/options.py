@@ -3,14 +3,14 @@
 In the worlds of odd seeds the server has a store, its rooms are of every durability, and it does not live long.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from random import Random
 from typing import Literal
 
 from holdfast import Limits
 from holdfast.core.limits import KIB
 from holdfast.core.room import Durability
-from holdfast.testing import generous
+from holdfast.testing import UNLIMITED, generous
 
 STEPS = 30
 # The part of the kinds of rooms that share their state.
@@ -67,6 +67,16 @@ class Options:
 
     # For how long their turns are recorded; 0: not at all.
     record_s: tuple[float, float, float, float] = (0.0, 0.0, 0.0, 0.0)
+
+    def __str__(self) -> str:
+        """Each option; of the limits those that are not the usual ones."""
+        limits = {
+            field.name: value
+            for field in fields(Limits)
+            if (value := getattr(self.limits, field.name)) != getattr(UNLIMITED, field.name)
+        }
+        options = {field.name: getattr(self, field.name) for field in fields(self)} | {"limits": limits}
+        return ", ".join(f"{name}={value}" for name, value in options.items())
 
     @property
     def has_robberies(self) -> bool:

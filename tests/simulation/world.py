@@ -353,7 +353,9 @@ class World:
             await asyncio.sleep(2.0 if self.options.store is None else 10.0)
             await self.read_to_the_end()
             await self.until_ends_are_told()
-            if all(each.process is not None and each.process.sit() is not None for each in self.watchers):
+            if all(
+                each.process is not None and each.process.sit() is not None for each in (*self.actors, *self.watchers)
+            ):
                 break
             await asyncio.gather(*(self._settle(watcher) for watcher in self.watchers))
         for actor in self.actors:
