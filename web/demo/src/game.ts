@@ -29,6 +29,8 @@ export class Tally {
 
 export class Game {
   sent = 0;
+  /** The last command that will arrive, whatever happens. One that still waits is gone if the page is loaded again. */
+  private accepted = 0;
   received = 0;
   found = new Tally();
   room: ClientRoom<ArenaMessages> | null = null;
@@ -42,7 +44,7 @@ export class Game {
     const saved = storage.getItem(SAVED);
     if (saved !== null) {
       const { sent, found } = JSON.parse(saved);
-      this.sent = sent;
+      this.sent = this.accepted = sent;
       Object.assign(this.found, found);
       this.hasBegun = true;
     }
@@ -79,8 +81,13 @@ export class Game {
       dy: (y / length) * STEP,
     };
     this.pending.push(steer);
-    this.save();
     return steer;
+  }
+
+  /** The session has taken the command: it is delivered exactly once. */
+  taken({ number }: Steer): void {
+    this.accepted = number;
+    this.save();
   }
 
   get own(): ClientRoom<ArenaMessages>["mine"] {
@@ -110,7 +117,7 @@ export class Game {
   /** The seat is gone: the next one starts from zero. */
   forget(): void {
     this.room = null;
-    this.sent = 0;
+    this.sent = this.accepted = 0;
     this.found = new Tally();
     this.hasBegun = false;
     this.pending = [];
@@ -118,7 +125,7 @@ export class Game {
   }
 
   private save(): void {
-    const { sent, found } = this;
+    const { accepted: sent, found } = this;
     this.storage.setItem(SAVED, JSON.stringify({ sent, found }));
   }
 }

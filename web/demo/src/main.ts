@@ -1,7 +1,7 @@
 /** The demo: sail, break things, and see that nothing is lost or duplicated. */
 
 import { type ClientRoom, type ClientSession, connect, type Outcome } from "holdfast";
-import { Game } from "./game";
+import { Game, type Place } from "./game";
 import { change, crash, forgetLink, type Link, openLink, type Status, status } from "./harbor";
 import { Helm } from "./helm";
 import { type ArenaMessages, arenaVersion } from "./messages";
@@ -208,8 +208,17 @@ function line(tag: "b" | "small", text: string): HTMLElement {
 setInterval(() => {
   const place = game.place;
   const course = place === null ? null : helm.course(place);
-  if (room !== null && course !== null) void room.send("steer", game.steer(course));
+  if (room !== null && course !== null) sail(room, course);
 }, STEER_MS);
+
+function sail(to: ClientRoom<ArenaMessages>, course: Place): void {
+  const steer = game.steer(course);
+  // If the seat is gone instead, its next holder counts from zero.
+  to.send("steer", steer).then(
+    () => to === room && game.taken(steer),
+    () => {},
+  );
+}
 
 setInterval(() => {
   if (session !== undefined) figure.rttMs = session.latencyMs;
