@@ -111,7 +111,7 @@ class PartyRoom(Room[PartyMember], kind="party"):
 
     def on_recover(self) -> None:
         for player in self.players:
-            player.data.is_here = False  # until they are back
+            player.data.is_here = player.connected  # after a crash nobody yet; after a move all who were
             if player.is_agent:
                 # By its id: another player may be called like it. The seat is the same, in the same team.
                 self.open_agent(player.id.removeprefix("agent:"), idle)

@@ -1,7 +1,7 @@
 """Planted bugs of nodes: who owns what, what moves with a room or a session, what a bus has lost."""
 # ruff: noqa: SLF001 - a planted bug reaches inside
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from holdfast.cluster.relay.line import Judgement, Line
@@ -106,10 +106,10 @@ def a_hole_in_a_line_is_ignored() -> Iterator[None]:
 
 @cluster_mutant
 def players_drop_in_a_move() -> Iterator[None]:
-    def restore_room(recovery: Recovery, room_id: str, *, is_exact: bool = False) -> None:
-        right(recovery, room_id, is_exact=is_exact)
+    def restore_room(recovery: Recovery, room_id: str, following: Collection[str] | None = None) -> None:
+        right(recovery, room_id, following)
         runner = recovery._directory._runners.get(room_id)
-        if is_exact and isinstance(runner, RoomRunner):
+        if following is not None and isinstance(runner, RoomRunner):
             for seat in runner.seats.occupied:
                 if not seat.agent:
                     runner.follow(runner.room.on_drop, seat.player)

@@ -14,7 +14,7 @@ from holdfast.core.ownership import Objects, Orphans
 from holdfast.core.reasons import Reason
 from holdfast.core.recipients import choose, send_latest_to
 from holdfast.core.room_context import EVERY_S_MIN, Phase, RoomContext, Timer
-from holdfast.core.session import Member, Player, PlayerId, SeatState, Spectator
+from holdfast.core.session import Member, Player, PlayerId, Spectator
 from holdfast.schemas.requests import Update
 
 if TYPE_CHECKING:
@@ -271,7 +271,7 @@ class Room(Generic[D]):
         context.show()
         failures: list[Exception] = []
         for seat in context.seats.occupied:
-            if seat.state is not SeatState.TAKEN and not self.keep_after_end:
+            if not (seat.is_connected or self.keep_after_end):
                 context.later(context.commands.free, seat, Reason.ROUND_ENDED, "")
                 continue
             try:
@@ -459,7 +459,11 @@ class Room(Generic[D]):
         """Called `tick_hz` times a second with the time since the last call."""
 
     def on_recover(self) -> Any:
-        """The room was restored after a restart: every seat is held, and the players return one by one."""
+        """The room was restored, by its server or another one, or has moved here.
+
+        Every player is in `players`, and `player.connected` says who is connected. After a crash nobody is: they return
+        one by one, each with an `on_rejoin`. After a move everybody is who was before it.
+        """
 
     def snapshot(self) -> Any:
         """What is saved as the room's state: a Struct or plain data. Called often, between two turns."""

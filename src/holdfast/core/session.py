@@ -626,8 +626,8 @@ class Seat:
     """One seat of a room: the engine's half of a player. The same object for as long as the seat is theirs."""
 
     __slots__ = (
-        *("agent", "is_joining", "member", "number", "options", "outlet", "owned", "player_id", "room", "session"),
-        *("shown_name", "state", "was_reserved"),
+        *("agent", "is_joining", "is_switching", "member", "number", "options", "outlet", "owned", "player_id", "room"),
+        *("session", "shown_name", "state", "was_reserved"),
     )
 
     purpose: ClassVar[Purpose] = "seat"
@@ -652,6 +652,8 @@ class Seat:
         """What the player is called in the room; empty while nobody in it has chosen a name."""
         self.is_joining = False
         """Whether the seat is taken and `on_join` waits for its turn."""
+        self.is_switching = False
+        """Whether the seat is held only while its connection changes to another node: the room hears of no drop."""
         self.was_reserved = False
         """Whether a player who joins came with a reservation."""
         self.owned: AbstractSet[str] = _NOTHING
@@ -673,6 +675,11 @@ class Seat:
         """The name that the player has in the room; empty if they have none."""
         name = self.shown_name or self.session.name
         return name if name != self.player_id else ""
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether the player is connected, as far as the room has heard."""
+        return self.state is SeatState.TAKEN or (self.state is SeatState.HELD and self.is_switching)
 
     def happened(self, event: SeatStep) -> None:
         self.state = SEAT_TABLE.after(self.state, event)
@@ -720,8 +727,8 @@ class Member:
 
     @property
     def connected(self) -> bool:
-        """Whether the player is connected; False while the seat is held for them."""
-        return self._holdfast_seat.state is SeatState.TAKEN
+        """Whether the player is connected: False from `on_drop` to `on_rejoin`, and after a crash until `on_rejoin`."""
+        return self._holdfast_seat.is_connected
 
     @property
     def roles(self) -> frozenset[str]:

@@ -75,7 +75,7 @@ async def room_leaves(page: Page, node: str) -> str:
 
 
 async def bots_are_here(page: Page) -> None:
-    """No bot is shown as disconnected, and the room has looked who is there."""
+    """No bot is shown as disconnected, after many changes of the room."""
     await sails(page, "ArrowDown", commands=40)
     for name in ("Ada", "Bo"):
         await expect(page.locator("#ships li .name").get_by_text(name, exact=True)).to_have_count(1)

@@ -11,8 +11,6 @@ REACH = 3.0
 COINS = 8
 # How far a ship moves at most per command.
 STEP_MAX = 3.0
-# The time between two looks at who is connected.
-LOOK_S = 1.0
 NAMES = ("Ada", "Bo", "Cleo", "Dag", "Eva", "Finn", "Gil", "Hana", "Ivo", "Jun", "Kai", "Lia", "Mio", "Nils", "Ona")
 
 Place = tuple[float, float]
@@ -84,7 +82,6 @@ class Arena(Room[Pilot]):
     def on_create(self, config: dict[str, Any]) -> None:
         """Place the first coins."""
         self.state = Sea(coins=[self.somewhere() for _ in range(COINS)])
-        self.every(LOOK_S, self.look, name="look")
 
     def on_join(self, player: Player[Pilot]) -> None:
         """Give the player a ship."""
@@ -104,8 +101,8 @@ class Arena(Room[Pilot]):
         """Show that the player is back."""
         player.data.is_here = True
 
-    def look(self) -> None:
-        """See who is here: after a crash some are not, and no drop was seen; after a move to another node all are."""
+    def on_recover(self) -> None:
+        """Show who is connected: nobody after a crash, everybody after a move to another node."""
         for player in self.players:
             player.data.is_here = player.connected
 

@@ -6,7 +6,7 @@ quicker, and nothing leaves a node before that commit. Then this node asks again
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Any
@@ -209,7 +209,8 @@ class Takeover:
         else:
             sends = await self._list_all(sends_key(each) for each in sessions)
             effects = await self._list_all(f"effect/{room_id}" for room_id in rooms)
-        await self._restore(rooms, sessions, effects, sends, is_exact=move is not None)
+        following = {each.session for each in move.sessions} if move is not None else None
+        await self._restore(rooms, sessions, effects, sends, following=following)
 
     async def _list_all(self, paths: Iterable[str]) -> list[Entry]:
         found = await asyncio.gather(*map(self._list, paths))
@@ -242,10 +243,10 @@ class Takeover:
         effects: list[Entry],
         sends: list[Entry],
         *,
-        is_exact: bool = False,
+        following: Collection[str] | None = None,
     ) -> None:
         if not self._is_stopped:
-            await self._recovery.take(rooms, sessions, effects, sends, is_exact=is_exact)
+            await self._recovery.take(rooms, sessions, effects, sends, following=following)
             self.rooms_taken += len(rooms)
 
     # When a node is gone

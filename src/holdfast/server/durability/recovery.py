@@ -11,7 +11,7 @@ the reason.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from typing import Any, Literal, NamedTuple, TypeVar
 
 from holdfast.core.grouping import Grouping
@@ -323,17 +323,17 @@ class Recovery:
         effects: list[Entry],
         sends: list[Entry],
         *,
-        is_exact: bool = False,
+        following: Collection[str] | None = None,
     ) -> None:
         """Restore what no other server has any more, as it was read of the store; others have turns in between.
 
-        `is_exact` if nothing has happened since, and the connections go on.
+        `following` if the rooms have moved here, and nothing has happened since: the sessions whose connections follow.
         """
         rooms, sessions = self._expect(rooms, sessions, effects, sends)
         for wanted in (*rooms, *sessions):
             self._elsewhere.pop(wanted, None)
         for number, room_id in enumerate(rooms, 1):
-            self.restore_room(room_id, is_exact=is_exact)
+            self.restore_room(room_id, following)
             if number % _BETWEEN_TURNS == 0:
                 await asyncio.sleep(0)
         for session_id in sessions:
@@ -341,7 +341,7 @@ class Recovery:
 
     # When somebody asks
 
-    def restore_room(self, room_id: str, *, is_exact: bool = False) -> None:
+    def restore_room(self, room_id: str, following: Collection[str] | None = None) -> None:
         """Restore a room with its sessions and their other rooms, if the store has it and it is not restored yet."""
         rooms: list[tuple[StorePersistence, SavedRoom]] = []
         wanted = [room_id]
@@ -360,10 +360,13 @@ class Recovery:
         sessions, self._restored = self._restored, {}
         for session, _, ages_s in sessions.values():
             # Saved with the first commit: sequence numbers from then on may mean something else to its client.
-            if not is_exact:
+            if following is None:
                 session.forked(max(ages_s, default=None))
         # Before the games have a turn: also those whom `on_recover` sends away.
         members = dict.fromkeys(session for made, _ in rooms for session in _members_of(made.runner.context))
+        for session in members:
+            if following and session.id in following:
+                self._directory.session_switches(session, "expected")
         for made, saved in rooms:
             self._begin_room(made, saved)
         for session in members:

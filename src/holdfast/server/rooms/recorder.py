@@ -19,7 +19,7 @@ from holdfast.core.messages import OWN, STATE, Message
 from holdfast.core.recording import Recording, RecordingSize, turn_record
 from holdfast.core.room import Room
 from holdfast.core.room_context import RoomContext
-from holdfast.core.session import Member, Seat, Session
+from holdfast.core.session import Member, Seat, SeatState, Session
 from holdfast.logs import get_logger
 from holdfast.observability.exposition import holdfast_version
 from holdfast.schemas.recording import CauseKind, CauseRecord, RecordingHead, SentRecord, TurnRecord
@@ -197,7 +197,7 @@ class Recorder:
             "state": self._snapshot(),
             "players": {key: seat.player.data for seat, key in keys.items()},
             "seats": {
-                key: SeatView(seat.player_id, seat.number, seat.state.value, seat.name, seat.agent, seat.options)
+                key: SeatView(seat.player_id, seat.number, _state(seat), seat.name, seat.agent, seat.options)
                 for seat, key in keys.items()
             },
             "room": engine_view(room, context, self._timers.pending, keys),
@@ -324,6 +324,11 @@ def _packed(body: bytes, codec: Codec, kind: type[Message] | None) -> bytes:
     except DECODE_ERRORS:
         return b""
     return bytes(body)
+
+
+def _state(seat: Seat) -> str:
+    """The state of a seat, as the game sees it: it does not hear of a connection that changes to another node."""
+    return (SeatState.TAKEN if seat.is_connected else seat.state).value
 
 
 def _encoded(value: Any) -> bytes:

@@ -188,12 +188,14 @@ class Spectators:
 
     def returned(self, place: Seat, is_resynced: bool) -> None:
         place.happened(SeatStep.RETURNED)
+        place.is_switching = False
         if is_resynced:
             self._resyncs.begin(place)
         self._has_read(place)
 
     def switches(self, place: Seat, switch: Switch) -> None:
         """The place is held meanwhile: no hook tells the game of it."""
+        place.is_switching = switch == "expected"
         if switch == "came":
             place.happened(SeatStep.RETURNED)
             self._has_read(place)

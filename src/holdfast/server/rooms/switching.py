@@ -35,6 +35,7 @@ class Switching:
         match switch:
             case "expected":
                 self.returned(seat)
+                seat.is_switching = True
                 self._expected[seat] = self._loop.call_later(self._within_s, self._give_up, seat)
             case "came":
                 self.returned(seat)
@@ -47,6 +48,7 @@ class Switching:
     def returned(self, seat: Seat) -> bool:
         """The player is back: whether the room has not heard that they were away."""
         timer = self._expected.pop(seat, None)
+        seat.is_switching = False
         if timer is not None:
             timer.cancel()
         return timer is not None
