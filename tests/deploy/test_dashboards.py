@@ -21,8 +21,8 @@ DASHBOARD: dict[str, Any] = json.loads((DEPLOY / "grafana" / "holdfast.json").re
 ALERTS: dict[str, Any] = yaml.safe_load((DEPLOY / "prometheus" / "alerts.yml").read_text("utf-8"))
 PROMETHEUS: dict[str, Any] = yaml.safe_load((DEPLOY / "prometheus" / "prometheus.yml").read_text("utf-8"))
 
-# What Prometheus adds to every series, and the one series that it makes itself.
-FROM_PROMETHEUS = {"job", "instance"}
+# What Prometheus adds to every series, and a node of a cluster to its own; the one series that Prometheus makes itself.
+FROM_PROMETHEUS = {"job", "instance", "node"}
 MADE_BY_PROMETHEUS = {"up"}
 OF_SESSIONS = tuple(f"holdfast_session_{each}" for each in ("latency", "jitter", "kept", "drops", "resumes"))
 PER_SECOND = {"rate", "increase", "irate"}

@@ -123,6 +123,10 @@ CATALOGUE = {
     "clients_relayed_total": ("", "Clients that came to this node and have their session on another."),
     "sessions_handed_over_total": ("direction", "Connected sessions given to other nodes, and taken from them."),
     "rooms_taken_over_total": ("", "Durable rooms that this node has taken from other nodes, dead or not."),
+    "rooms_unowned": (
+        "",
+        "Durable rooms in the store that no node has, though this one should or none can, when it last looked.",
+    ),
     # Single sessions, for as many as `HttpLimits.metrics_sessions_max` allows: none unless it is set
     "session_latency_seconds": ("session", "Smoothed round-trip time of a session in the sample."),
     "session_jitter_seconds": ("session", "Jitter of the round-trip time of a session in the sample."),
@@ -142,6 +146,8 @@ class NodeView:
     """What the gauges are read from."""
 
     name: str
+    label: str
+    """The name again, for the label `node` of every sample; empty without a cluster."""
     region: str
     limits: Limits
     sessions: Callable[[], Iterable[Session]]
@@ -167,6 +173,7 @@ class ClusterNumbers:
     given: int = 0
     taken: int = 0
     rooms_taken: int = 0
+    rooms_unowned: int = 0
 
 
 ALONE = ClusterNumbers(states={"alive": 1, "suspect": 0, "dead": 0})
@@ -196,8 +203,10 @@ class Exposition:
             for collector in (ProcessCollector, PlatformCollector, GCCollector):
                 collector(registry=self._process)
         # In a thread, because it reads files of the operating system.
-        parts = [await asyncio.to_thread(generate_latest, self._process)]
-        families = await self.families(sessions_max=sessions_max)
+        families = await asyncio.to_thread(list, self._process.collect())
+        self._name_node(families)
+        families += await self.families(sessions_max=sessions_max)
+        parts: list[bytes] = []
         for start in range(0, len(families), _FAMILIES_AT_ONCE):
             some = families[start : start + _FAMILIES_AT_ONCE]
             # As much of a registry as `generate_latest` looks at.
@@ -208,7 +217,15 @@ class Exposition:
     async def families(self, *, sessions_max: int = 0) -> "list[Metric]":
         """Every metric of the node as it is now."""
         values = {**self._about_node(), **await self._there_now(), **self._counted(), **self._sample(sessions_max)}
-        return [*(_family(name, each) for name, each in values.items()), *self._histograms()]
+        families = [*(_family(name, each) for name, each in values.items()), *self._histograms()]
+        self._name_node(families)
+        return families
+
+    def _name_node(self, families: "Iterable[Metric]") -> None:
+        """In a cluster each sample says of which node it is, and not only what Prometheus calls the target."""
+        if label := self._node.label:
+            for family in families:
+                family.samples = [each._replace(labels={"node": label, **each.labels}) for each in family.samples]
 
     def _about_node(self) -> dict[str, Values]:
         node, limits, cluster = self._node, self._node.limits, self._node.cluster()
@@ -226,6 +243,7 @@ class Exposition:
             "clients_relayed_total": {(): cluster.relayed},
             "sessions_handed_over_total": _by_word({"given": cluster.given, "taken": cluster.taken}),
             "rooms_taken_over_total": {(): cluster.rooms_taken},
+            "rooms_unowned": {(): cluster.rooms_unowned},
         }
 
     async def _there_now(self) -> dict[str, Values]:

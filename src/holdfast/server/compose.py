@@ -161,6 +161,7 @@ class ServerParts:
             self.metrics,
             NodeView(
                 name=self.name,
+                label=self.name if self.settings.cluster is not None else "",
                 region=self.settings.region,
                 limits=limits,
                 sessions=lambda: self.sessions,

@@ -94,9 +94,13 @@ class Nodes:
             network=self.network,
             name=name,
             cluster=self.buses,
-            store=FaultyStore(self.disk),
+            store=self.store(),
             **options,
         )
+
+    def store(self) -> FaultyStore:
+        """The store that all nodes have."""
+        return FaultyStore(self.disk)
 
     def __getattr__(self, name: str) -> MemoryServer:
         return self.servers[name]

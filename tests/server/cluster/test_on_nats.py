@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 
 from holdfast import Limits, Server, WebSocket, connect
 from holdfast.client.room import ClientRoom
@@ -154,3 +155,12 @@ async def test_a_lost_leader_costs_a_pause_and_loses_nothing(three: NatsCluster)
         assert len(owners) == 1
         await ann.close()
         await bob.close()
+
+
+async def test_the_figures_of_its_process_have_the_name_of_the_node_too(nats: NatsServer) -> None:
+    async with node("a", f"{nats.url}/one") as a:
+        text = (await a.operate.metrics.text()).decode()
+
+    families = list(text_string_to_metric_families(text))
+    assert {each.labels.get("node") for family in families for each in family.samples} == {"a"}
+    assert {"process_cpu_seconds", "holdfast_sessions"} <= {family.name for family in families}

@@ -202,6 +202,7 @@ class ClusterParts:
             given=self.handovers.given,
             taken=self.handovers.taken,
             rooms_taken=self.takeover.rooms_taken,
+            rooms_unowned=self.takeover.rooms_unowned,
         )
 
     @property

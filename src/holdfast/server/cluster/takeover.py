@@ -76,6 +76,8 @@ class Takeover:
         self._regularly: asyncio.Task[None] | None = None
         self._is_stopped = False
         self.rooms_taken = 0
+        self.rooms_unowned = 0
+        """Rooms that this node should have, or no node can, and that none had when this one last looked."""
         self._returned: set[asyncio.Task[None]] = set()
         node.watch.on_change.append(self._changed)
         node.questions.answer(_CONFIRM, bool, self._confirm)
@@ -311,33 +313,38 @@ class Takeover:
         sessions = {entry.key.partition("/")[2]: entry for entry in saved_sessions}
         node = self._node
         first = _first_of_each(rooms, sessions.values())
-        # What this node should have, and has not.
-        mine = {
-            room_id: entries
-            for room_id, entries in rooms.items()
-            if not self._has_room(room_id)
-            and (kind := _kind_of(rooms[first[room_id]][0])) is not None
-            and node.next_owner(first[room_id], kind) == node.life
+        absent = {
+            room_id: self._owner_by_record(rooms, first[room_id]) for room_id in rooms if not self._has_room(room_id)
         }
+        # What this node should have, and has not.
+        mine = {room_id: rooms[room_id] for room_id, owner in absent.items() if owner == node.life}
+        # What nobody can have: nobody has this kind of room any more, or the record cannot be read.
+        homeless = [each for each, owner in absent.items() if owner is None and node.next_taker(each) == node.life]
         roomless = {
             session_id: entry
             for session_id, entry in sessions.items()
             if not self._has_session(session_id) and _is_roomless(entry) and node.next_taker(session_id) == node.life
         }
-        if not (mine or roomless):
-            return
+        wanted = (*mine, *homeless, *roomless)
         places = await asyncio.gather(
-            *(self._finder.find("room", each) for each in mine),
+            *(self._finder.find("room", each) for each in (*mine, *homeless)),
             *(self._finder.find("session", each) for each in roomless),
         )
-        free = {each for each, place in zip((*mine, *roomless), places, strict=True) if place is None}
+        free = {each for each, place in zip(wanted, places, strict=True) if place is None}
         mine = {room_id: entries for room_id, entries in mine.items() if room_id in free}
         theirs = {each for entries in mine.values() for each in read_sessions(entries)}
         taken = {
             each: entry for each, entry in sessions.items() if each in theirs or (each in roomless and each in free)
         }
-        if not (mine or taken):
-            return
+        if mine or taken:
+            await self._take_free(mine, taken)
+        self.rooms_unowned = sum(each in free and not self._has_room(each) for each in (*mine, *homeless))
+
+    def _owner_by_record(self, rooms: dict[str, list[Entry]], room_id: str) -> str | None:
+        kind = _kind_of(rooms[room_id][0])
+        return self._node.next_owner(room_id, kind) if kind is not None else None
+
+    async def _take_free(self, mine: dict[str, list[Entry]], taken: dict[str, Entry]) -> None:
         # Read after the rooms: what was written between is in a room whose first commit is refused.
         effects, sends = await asyncio.gather(self._store.list("effect"), self._store.list("send"))
         effects = [entry for entry in effects if room_id_of(entry) in mine]
