@@ -125,3 +125,26 @@ async def test_a_player_and_the_two_rooms_of_their_session_go_to_one_node_when_t
 
             assert (await played.receive(Said)).text == "ann:still here"
             assert nodes.where(played.id) == nodes.where(watched.id) == nodes.where_session(ann.id)
+
+
+@in_virtual_time
+async def test_a_session_whose_end_is_not_saved_yet_is_not_taken_back_from_the_store() -> None:
+    async with Nodes("ab", grace_s=2.0) as nodes:
+        ann = await nodes.connect("ann", "a")
+        room = await ann.join_or_create("table")
+        await room.leave()
+        # Reads succeed: only what is written has no answer.
+        store_of(nodes, "a").is_full = True
+        nodes.a.dialer(ann).is_down = True
+        nodes.a.link(ann).cut()
+        await until(lambda: nodes.where_session(ann.id) == [])
+        cluster = nodes.a.parts.cluster
+        assert cluster is not None
+
+        cluster.takeover.sweep()
+        await asyncio.sleep(1.0)
+
+        assert nodes.where_session(ann.id) == []
+        store_of(nodes, "a").heal()
+        await until(lambda: not [key for key in nodes.disk.entries if key.startswith("session/")])
+        assert nodes.a.counters.internal_errors == 0

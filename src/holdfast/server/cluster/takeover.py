@@ -310,7 +310,12 @@ class Takeover:
         saved_rooms, saved_sessions = await asyncio.gather(self._store.list("room"), self._store.list("session"))
         for entry in saved_rooms:
             rooms.setdefault(room_id_of(entry), []).append(entry)
-        sessions = {entry.key.partition("/")[2]: entry for entry in saved_sessions}
+        sessions = {
+            session_id: entry
+            for entry in saved_sessions
+            # One that has ended here while the store failed is about to be deleted.
+            if not self._is_ending(session_id := entry.key.partition("/")[2])
+        }
         node = self._node
         first = _first_of_each(rooms, sessions.values())
         absent = {

@@ -212,6 +212,8 @@ class SessionWriters:
         self._store_patience_s = store_patience_s
         self._save = save
         self._writers: dict[Session, SessionWriter] = {}
+        self._ending: set[str] = set()
+        """The ids of sessions that have ended here, and whose records the store has still."""
         self._unclaimed: set[Session] = set()
         """Sessions from the store that this server has not written yet: their former server may have, after they were
         read (R8)."""
@@ -232,7 +234,7 @@ class SessionWriters:
 
     def is_ending(self, session_id: str) -> bool:
         """Whether the session has ended here, and the store has its record still."""
-        return any(writer.is_ended and writer.session.id == session_id for writer in self._writers.values())
+        return session_id in self._ending
 
     def at(self, home: RoomWriter) -> list[SessionWriter]:
         """The sessions that go where this room goes: their seat is in it, or they watch it and have no saved seat."""
@@ -258,7 +260,7 @@ class SessionWriters:
             writer.home = home
         else:
             writer.watched = home
-        writer.is_ended = False
+        self._set_ended(writer, is_ended=False)
 
     def changed(self, session: Session) -> None:
         """Save the session with the next commit; its client does not wait for it."""
@@ -293,7 +295,7 @@ class SessionWriters:
         """The session is over, or its seat is in a memory room: delete its record."""
         writer = self._writers.get(session)
         if writer is not None:
-            writer.is_ended = True
+            self._set_ended(writer, is_ended=True)
             self._move(writer, writer.home)
             if writer.watched is not None:
                 self._move(writer, writer.watched)
@@ -318,6 +320,13 @@ class SessionWriters:
         if writer is not None and session.closing:
             writer.unseated(session.closing[-1], outlet)
 
+    def _set_ended(self, writer: SessionWriter, *, is_ended: bool) -> None:
+        if is_ended:
+            self._ending.add(writer.session.id)
+        elif writer.is_ended:
+            self._ending.discard(writer.session.id)
+        writer.is_ended = is_ended
+
     def _move(self, writer: SessionWriter, home: RoomWriter | None) -> None:
         if home is not None:
             writer.move(home)
@@ -334,6 +343,7 @@ class SessionWriters:
         if writer is not None:
             self.dirty.pop(writer, None)
             self.sealed.discard(writer)
+            self._set_ended(writer, is_ended=False)
         self._claim_ended(session)
 
     def committed(self, writer: SessionWriter) -> tuple[SavedSend, ...]:
