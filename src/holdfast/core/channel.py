@@ -237,10 +237,15 @@ class Channel:
         self.ack_sent = self.applied
         return self.last_seq - received
 
-    def continued(self, sent: int) -> None:
-        """The channel has moved with its connection, on which everything up to this number was sent."""
+    def continued(self, sent: int, acked: int) -> None:
+        """The channel has moved with its connection, on which everything up to these numbers was sent, and acknowledged.
+
+        Our memory may be older: the client does not acknowledge again.
+        """
         if not self.overflowed and self.acked <= sent <= self.last_seq:
             self._count_as_sent(sent)
+            if acked <= sent:
+                self.acknowledge(acked)
         self.ack_sent = self.applied
 
     def resync(self) -> None:

@@ -103,6 +103,8 @@ class SessionMove(Struct, frozen=True, array_like=True):
     session: str
     sent: dict[int, int]
     """By the number of each channel: what was sent on it so far."""
+    acked: dict[int, int] = {}
+    """The same of what its client has acknowledged: the records in the store may be older."""
 
 
 class MoveRooms(Struct, frozen=True, array_like=True):

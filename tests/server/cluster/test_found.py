@@ -1,12 +1,13 @@
 """What the simulation of a cluster has found, each reduced to the few steps that it takes."""
 
 import asyncio
+from dataclasses import replace
 
 import pytest
 
 from holdfast import Throttled
 from holdfast.stores import Unavailable
-from holdfast.testing import FaultyStore
+from holdfast.testing import FaultyStore, generous
 from holdfast.testing.bus import MemoryBus
 from tests.server.cluster.nodes import Nodes, Said, Say, Table, in_virtual_time, until
 
@@ -148,3 +149,24 @@ async def test_a_session_whose_end_is_not_saved_yet_is_not_taken_back_from_the_s
         store_of(nodes, "a").heal()
         await until(lambda: not [key for key in nodes.disk.entries if key.startswith("session/")])
         assert nodes.a.counters.internal_errors == 0
+
+
+@in_virtual_time
+async def test_a_client_that_has_acknowledged_all_is_sent_more_after_its_room_has_moved() -> None:
+    async with Nodes("ab", limits=replace(generous(), window_messages_max=4)) as nodes:
+        ann = await nodes.connect("ann", "a")
+        room = await ann.join_or_create("table")
+        # They are saved before any of them leaves, and not again when they are acknowledged.
+        for number in range(12):
+            nodes.a.broadcast(Said("before", number))
+        for number in range(12):
+            assert (await ann.receive(Said)).number == number
+        # Who asks for the next one has acknowledged the last.
+        after = asyncio.create_task(ann.receive(Said))
+        await asyncio.sleep(2.0)
+
+        await nodes.migration("a").move(room.id, "b")
+        nodes.b.broadcast(Said("after", 12))
+
+        async with asyncio.timeout(5.0):
+            assert (await after).text == "after"

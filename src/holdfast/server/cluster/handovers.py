@@ -310,15 +310,20 @@ class Handovers:
             raise NotAllowed("this session has ended")
         if handover.requests:
             self._hops[session] = handover.hops
-        key = self.expect(session, handover.source, handover.sent, handover.requests)
+        key = self.expect(session, handover.source, handover.sent, {}, handover.requests)
         self._waiting[key].handover = handover
         return Taken(key)
 
     def expect(
-        self, session: Session, source: str, sent: Mapping[int, int], requests: Sequence[tuple[int, str, bytes]] = ()
+        self,
+        session: Session,
+        source: str,
+        sent: Mapping[int, int],
+        acked: Mapping[int, int],
+        requests: Sequence[tuple[int, str, bytes]] = (),
     ) -> bytes:
         """The connection of this session comes soon, from the node with this life; the key that it shows. So much was
-        sent on it."""
+        sent on it, and acknowledged, by channel."""
         self._publish(
             SessionArrived(
                 session=session.id,
@@ -329,7 +334,8 @@ class Handovers:
             )
         )
         for channel in session.channels():
-            channel.continued(sent.get(channel.number, channel.acked))
+            number, known = channel.number, channel.acked
+            channel.continued(sent.get(number, known), acked.get(number, known))
         key = self._random.randbytes(_KEY_BYTES)
         timer = self._clock.loop.call_later(self._limits.handover_s, self._expired, key)
         self._waiting[key] = _WaitingSession(session, _channels_of(session), requests, timer)

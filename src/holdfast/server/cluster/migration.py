@@ -359,7 +359,11 @@ class Migration:
 
     async def _offered(self, moving: "_Moving") -> RoomsMoved:
         sessions = [
-            SessionMove(session.id, {channel.number: channel.sent for channel in session.channels()})
+            SessionMove(
+                session.id,
+                {channel.number: channel.sent for channel in session.channels()},
+                {channel.number: channel.acked for channel in session.channels()},
+            )
             for session in moving.sessions
             if session in moving.standing
         ]
@@ -474,7 +478,7 @@ class Migration:
         if session is None or session.connection is not None:
             return b""
         self._rooms.session_switches(session, "expected")
-        return self._handovers.expect(session, source, move.sent)
+        return self._handovers.expect(session, source, move.sent, move.acked)
 
     def _ended_meanwhile(self, asked: RoomEnd) -> bool:
         self._rooms.runner(asked.room).end(asked.reason)
