@@ -238,7 +238,7 @@ class Channel:
         return self.last_seq - received
 
     def continued(self, sent: int, acked: int) -> None:
-        """The channel has moved with its connection, on which everything up to these numbers was sent, and acknowledged.
+        """The channel has moved with its connection, on which everything up to these numbers was sent and acknowledged.
 
         Our memory may be older: the client does not acknowledge again.
         """
