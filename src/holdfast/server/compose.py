@@ -629,6 +629,8 @@ class ServerParts:
                 self.lifecycle.release(session, Reason.STOPPING)
             else:
                 self.lifecycle.end_session(session, Reason.STOPPING)
+        if self.cluster is not None:
+            await self.cluster.leave()
         await self.brains.stop(limits.close_s)
         self.lifecycle.graces.stop()
         self.lifetimes.stop()

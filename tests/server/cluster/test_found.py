@@ -170,3 +170,19 @@ async def test_a_client_that_has_acknowledged_all_is_sent_more_after_its_room_ha
 
         async with asyncio.timeout(5.0):
             assert (await after).text == "after"
+
+
+@in_virtual_time
+async def test_the_rooms_of_a_node_that_stops_do_not_wait_for_a_client_that_does_not_hang_up() -> None:
+    async with Nodes("ab") as nodes:
+        ann = await nodes.connect("ann", "a")
+        room = await ann.join_or_create("table")
+        # The node says that it stops, and its client does not answer.
+        nodes.a.link(ann).stall()
+        stopping = asyncio.create_task(nodes.a.stop())
+
+        await until(lambda: nodes.b.rooms.get(room.id) is not None, 1.0)
+
+        assert not stopping.done()
+        nodes.a.link(ann).cut()
+        await stopping

@@ -66,14 +66,20 @@ class ClusterNode:
         # Whoever knows nobody takes everybody for dead.
         await asyncio.sleep(self._limits.suspect_s)
 
-    async def stop(self) -> None:
+    async def leave(self) -> None:
         """Say bye: the rooms of this node are saved, and others may have them."""
-        if self._heart is not None:
-            await self._heart.stop()
-        elif self._beating is not None:
-            self._beating.cancel()
-            await asyncio.wait([self._beating])
+        heart, self._heart = self._heart, None
+        beating, self._beating = self._beating, None
+        if heart is not None:
+            await heart.stop()
+        elif beating is not None:
+            beating.cancel()
+            await asyncio.wait([beating])
             await say_bye(self.bus, self.life)
+
+    async def stop(self) -> None:
+        """Hear nobody any more."""
+        await self.leave()
         await self.watch.stop()
         await self.relay.stop()
         await self.bus.close()

@@ -237,8 +237,12 @@ class ClusterParts:
         self.handovers.stop()
         self.finder.stop()
 
+    async def leave(self) -> None:
+        """Everything here is saved: others may have it, while the last connections are closing."""
+        await self.node.leave()
+
     async def stop(self) -> None:
-        """Everything here is saved: others may have it."""
+        """Nobody is connected any more."""
         self.departures.stop()
         await self.node.stop()
 
