@@ -15,6 +15,7 @@ from holdfast.cluster import Bus, Heart, MemberState, MemberWatch, NatsBus, Nobo
 from holdfast.cluster.heart import beating, say_bye
 from holdfast.core.limits import Limits
 from holdfast.schemas.beat import Beat
+from holdfast.stores.nats import NatsStore
 from holdfast.testing.bus import BusNetwork, MemoryBus
 from tests.deadlines import DEADLINE_S
 from tests.nats_server import shared_server
@@ -46,9 +47,14 @@ class Buses:
     def __init__(self, make: MakeBus) -> None:
         self._make = make
         self._opened: list[Bus] = []
+        self.store: NatsStore | None = None
 
     async def open(self) -> Bus:
         bus = self._make()
+        if self.store is None and isinstance(self._make, partial) and isinstance(bus, NatsBus):
+            # The bus of a cluster is beside its store.
+            self.store = NatsStore(*self._make.args)
+            await self.store.open()
         await bus.open()
         self._opened.append(bus)
         return bus
@@ -56,6 +62,8 @@ class Buses:
     async def close(self) -> None:
         for bus in self._opened:
             await bus.close()
+        if self.store is not None:
+            await self.store.close()
 
 
 @pytest.fixture
@@ -159,6 +167,30 @@ async def ask_again(bus: Bus, topic: str) -> bytes:
     while True:
         with suppress(NoReply):
             return await bus.ask(topic, b"", 0.05)
+
+
+async def test_a_link_proves_that_it_reaches_what_decides_for_all_and_leaves_nothing_in_the_store(buses: Buses) -> None:
+    bus = await buses.open()
+
+    assert await bus.reaches_most()
+    assert await bus.reaches_most()
+
+    assert buses.store is None or await buses.store.list("") == []
+
+
+async def test_a_link_to_servers_that_decide_nothing_proves_nothing() -> None:
+    nowhere = NatsBus(f"{shared_server().url}/no-store-{os.getpid()}")
+    await nowhere.open()
+    network = BusNetwork()
+    cut = MemoryBus(network)
+    await cut.open()
+    network.cut(cut)
+
+    assert not await nowhere.reaches_most()
+    assert not await cut.reaches_most()
+
+    await nowhere.close()
+    await cut.close()
 
 
 async def test_a_bus_that_is_closed_hears_nothing_more_and_can_be_closed_again(bus: Bus, other: Bus) -> None:

@@ -74,8 +74,9 @@ def a_client_is_answered_before_its_session_is_claimed() -> Iterator[None]:
 @cluster_mutant
 def nobody_looks_for_the_rooms_of_a_dead_node() -> Iterator[None]:
     async def _take_orphans(_: Takeover) -> None: ...
+    async def _take_from(_: Takeover, _life: str) -> None: ...
 
-    with patched(Takeover, _take_orphans=_take_orphans):
+    with patched(Takeover, _take_orphans=_take_orphans, _take_from=_take_from):
         yield
 
 

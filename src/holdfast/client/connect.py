@@ -159,9 +159,11 @@ class connect:  # noqa: N801 - reads as a verb: `async with holdfast.connect(url
         except ValueError as error:
             raise Invalid(f"`retry_first_s`, `retry_longest_s`: {error}") from None
         urls = [url] if isinstance(url, str) else list(url)
+        dialer = _dialer(urls, dial, ssl)
         options = DialOptions(
             url=" or ".join(urls),
-            dial=_dialer(urls, dial, ssl),
+            dial=dialer,
+            turned_away=dialer.turned_away if isinstance(dialer, Ways) else lambda: None,
             backoff=backoff,
             give_up_s=give_up_s,
             random=random or SystemRandom(),

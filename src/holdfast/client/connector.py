@@ -51,6 +51,8 @@ class DialOptions:
     limits: Limits
     open_udp: OpenUdp | None = None
     """Opens UDP sockets, for datagrams beside a stream; None: never."""
+    turned_away: Callable[[], None] = lambda: None
+    """Called when a server answered and did not take the session: at another address there may be one that does."""
 
 
 class RetrySchedule:
@@ -334,6 +336,7 @@ class Connector:
             if connection.welcome_at is not None:
                 schedule.was_welcome(now() - connection.welcome_at, now())
             elif is_answered and self._protocol.session_id and closed.reason != Reason.MOVED:
+                self._options.turned_away()
                 # A server that no longer has the session is not worth waiting for.
                 schedule.reached_at = now()
             wait_s = schedule.wait_s(closed.retry_after_s, now())

@@ -11,6 +11,8 @@ log = get_logger("holdfast.client")
 
 # A blocked way costs a whole handshake each time: it is tried after the others for so long.
 BLOCKED_S = 60.0
+# A server that answers and does not take the session may be a node of a cluster that is cut off from the others.
+TURNED_AWAY_S = 5.0
 
 
 class Ways:
@@ -19,8 +21,13 @@ class Ways:
     def __init__(self, urls: Sequence[str], dial: Dial) -> None:
         self._urls = urls
         self._dial = dial
-        # When an address last failed, by its place in the list.
-        self._failed_at: dict[str, float] = {}
+        # Until when an address is tried after the others.
+        self._avoided_until: dict[str, float] = {}
+        self._last = ""
+
+    def turned_away(self) -> None:
+        """The address that answered last did not take the session."""
+        self._avoided_until[self._last] = asyncio.get_running_loop().time() + TURNED_AWAY_S
 
     async def __call__(
         self, receiver: Receiver, _: str, subprotocol: Subprotocol, limits: TransportLimits
@@ -29,14 +36,15 @@ class Ways:
         now = asyncio.get_running_loop().time
         errors: list[DialError] = []
         # Sorting keeps the order of those that are equal.
-        for url in sorted(self._urls, key=lambda url: now() - self._failed_at.get(url, -BLOCKED_S) < BLOCKED_S):
+        for url in sorted(self._urls, key=lambda url: now() < self._avoided_until.get(url, 0.0)):
             try:
                 transport = await self._dial(receiver, url, subprotocol, limits)
             except DialError as error:
-                self._failed_at[url] = now()
+                self._avoided_until[url] = now() + BLOCKED_S
                 errors.append(error)
             else:
-                self._failed_at.pop(url, None)
+                self._avoided_until.pop(url, None)
+                self._last = url
                 log.info("connected", url=url, transport=transport.kind, failed=[str(error) for error in errors])
                 return transport
         raise DialError("; ".join(map(str, errors)), retry=any(error.retry for error in errors))

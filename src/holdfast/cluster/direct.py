@@ -58,6 +58,9 @@ class DirectBus:
     def on_reconnect(self, heard: Callable[[], None]) -> None:
         self._bus.on_reconnect(heard)
 
+    async def reaches_most(self) -> bool:
+        return await self._bus.reaches_most()
+
     async def tell(self, topic: str, payload: bytes) -> None:
         life = topic.removeprefix(_RELAY)
         if life == topic:

@@ -68,6 +68,8 @@ class ClusterMember:
     absent_at: float = 0.0
     """When that was last found."""
     changed_at: float = 0.0
+    lives_until: float = 0.0
+    """Until then it is known to live, though it is not heard here."""
     clock_ahead_s: float = 0.0
     """How far its wall clock is ahead of this node's."""
 
@@ -93,6 +95,8 @@ class MemberList:
         self._advanced_at = now
         # Whoever has just come has not heard the others yet.
         self._doubts_until = now + limits.doubt_s
+        self._proven_at: float | None = None
+        """When the own link was last known to reach what decides for all."""
 
     @property
     def members(self) -> Mapping[str, ClusterMember]:
@@ -151,9 +155,40 @@ class MemberList:
         if (member := self._members.get(life)) is not None:
             member.absent_since = None
 
+    def vouched(self, life: str, now: float) -> None:
+        """Another node hears it."""
+        if (member := self._members.get(life)) is not None:
+            member.lives_until = max(member.lives_until, now + self._limits.absent_s)
+
+    def wrote(self, life: str, now: float) -> list[MemberChange]:
+        """It has saved something that this node had: it lives, and takes this one for dead."""
+        member = self._members.get(life)
+        if member is None or member.state in {MemberState.ALIVE, MemberState.LEFT}:
+            return []
+        member.lives_until = now + self._limits.dead_kept_s
+        member.absent_since = None
+        if member.state is MemberState.SUSPECT:
+            return []
+        return self._step(life, MemberEvent.HEARD, "it has saved what was here", now)
+
     def doubt(self, now: float) -> None:
         """The fault may be here: the own link was lost, or the own store did not answer."""
         self._doubts_until = max(self._doubts_until, now + self._limits.doubt_s)
+
+    def proven(self, at: float) -> None:
+        """The own link reached what decides for all, at this time or later."""
+        self._proven_at = max(self._proven_at or at, at)
+
+    @property
+    def has_proof(self) -> bool:
+        """Whether that was ever known: a node that has just come knows nobody, and may be cut off."""
+        return self._proven_at is not None
+
+    @property
+    def is_proven(self) -> bool:
+        """Whether that is known since the latest suspicion: before, nobody is declared dead for being silent."""
+        suspected = (each.changed_at for each in self._members.values() if each.state is MemberState.SUSPECT)
+        return self._proven_at is not None and self._proven_at >= max(suspected, default=self._proven_at)
 
     def advance(self, now: float) -> list[MemberChange]:
         """Time has passed. To be called at least once for each beat."""
@@ -188,6 +223,8 @@ class MemberList:
         member = self._members[life]
         if member.state is not MemberState.SUSPECT or now < self._doubts_until:
             return []
+        if self._proven_at is None or self._proven_at < member.changed_at or now < member.lives_until:
+            return []
         if member.absent_since is not None and member.absent_at - member.absent_since >= self._limits.absent_s:
             return self._step(life, MemberEvent.LOST, "nobody answers for it", now)
         if now - member.heard_at >= self._limits.silent_s:
@@ -206,9 +243,15 @@ class MemberList:
 
     # What follows from it
 
-    def suspects(self) -> list[str]:
-        """Whom to ask whether they are there."""
-        return [life for life, member in self._members.items() if member.state is MemberState.SUSPECT]
+    def to_ask(self, now: float) -> list[str]:
+        """Whom to ask whether they are there: suspects, and those whose beat is late."""
+        late_s = self._limits.beat_s + self._limits.probe_s
+        return [
+            life
+            for life, member in self._members.items()
+            if member.state is MemberState.SUSPECT
+            or (member.state is MemberState.ALIVE and now - member.heard_at >= late_s)
+        ]
 
     def able(self, kind: str, own: Beat) -> list[str]:
         """The nodes that can take a room of this kind now; `own` is this node's beat."""

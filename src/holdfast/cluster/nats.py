@@ -1,17 +1,25 @@
 """A bus on core NATS: `hf.<cluster>.beat.<life>` and the like. A link of its own, beside that of the store."""
 
 import asyncio
+import secrets
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
+
+import msgspec
 
 from holdfast.cluster.port import Answer, Heard, NobodyThere, NoReply
 from holdfast.core.limits import Limits, NatsLimits
 from holdfast.stores.nats.address import parse_address
 from holdfast.stores.nats.link import NatsLink, NoAnswer, NoResponder, check_library
+from holdfast.stores.nats.messages import NatsMessage, PublishAck, mark_of_deleted
+from holdfast.stores.nats.subjects import Subjects
 from holdfast.stores.port import Unavailable
 
 if TYPE_CHECKING:
     from nats.aio.msg import Msg
+
+# The mark of a key that never had a value.
+_PROOF_KEPT_S = 1
 
 
 class NatsBus:
@@ -22,6 +30,9 @@ class NatsBus:
         check_library()
         self._root = f"hf.{parsed.name}."
         self._link = NatsLink(parsed, limits or Limits())
+        self._proof = NatsMessage(
+            Subjects(parsed.name).of_key(f"reached/{secrets.token_urlsafe(12)}"), b"", mark_of_deleted(_PROOF_KEPT_S)
+        )
         self._replying: set[asyncio.Future[None]] = set()
 
     async def open(self) -> None:
@@ -34,6 +45,15 @@ class NatsBus:
 
     def on_reconnect(self, heard: Callable[[], None]) -> None:
         self._link.on_reconnect.append(heard)
+
+    async def reaches_most(self) -> bool:
+        """A server that is cut off from the others acknowledges no write: this one leaves nothing behind."""
+        subject, payload, headers = self._proof
+        try:
+            answer = await self._link.request(subject, payload, headers)
+            return msgspec.json.decode(answer.data, type=PublishAck).error is None
+        except (Unavailable, NoAnswer, msgspec.MsgspecError):
+            return False
 
     async def tell(self, topic: str, payload: bytes) -> None:
         try:

@@ -38,6 +38,12 @@ class Bus(Protocol):
     def on_reconnect(self, heard: Callable[[], None]) -> None:
         """Call this when the link was lost and is back: what was said meanwhile was not heard."""
 
+    async def reaches_most(self) -> bool:
+        """Whether this link reaches what decides for the whole cluster: whoever is not heard over it is not to be had.
+
+        A node that is cut off from the others, and not from the store, is told so by this.
+        """
+
     async def tell(self, topic: str, payload: bytes) -> None:
         """Say it to all who listen; it is lost if there is no link."""
 

@@ -87,6 +87,10 @@ class MemoryBus:
         for heard in self._on_reconnect:
             self._home.copy().run(heard)
 
+    async def reaches_most(self) -> bool:
+        await asyncio.sleep(0)
+        return self in self._network.linked
+
     async def tell(self, topic: str, payload: bytes) -> None:
         self._check_open()
         if self in self._network.linked:

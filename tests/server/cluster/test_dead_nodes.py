@@ -5,11 +5,12 @@ from typing import Any
 
 import pytest
 
+from holdfast import Effect, Player, on
 from holdfast.client.room import ClientRoom
 from holdfast.client.session import ClientSession
 from holdfast.cluster.membership import MemberState
 from holdfast.testing.store import FaultyStore
-from tests.server.cluster.nodes import Nodes, Said, Say, Table, in_virtual_time, until
+from tests.server.cluster.nodes import Hero, Nodes, Said, Say, Table, in_virtual_time, until
 
 
 async def texts(room: ClientRoom, count: int, within_s: float = 60.0) -> list[str]:
@@ -227,3 +228,42 @@ async def test_a_session_that_has_ended_is_not_restored_before_its_end_is_saved(
         assert nodes.where_session(session_id) == []
         assert nodes.a.parts.recovery is not None
         assert nodes.a.parts.recovery.set_aside == {}
+
+
+class Shop(Table):
+    """Buys once, and closes."""
+
+    kind = "shop"
+
+    @on(Say)
+    def say(self, player: Player[Hero], say: Say) -> None:
+        self.effect("pay", say.text)
+        self.broadcast(Said(say.text, 1))
+        self.end()
+        self.close()
+
+
+@in_virtual_time
+async def test_what_a_room_did_outside_just_before_its_end_is_done_although_its_node_died() -> None:
+    is_open, paid = False, []
+
+    async def pay(effect: Effect) -> None:
+        if not is_open:
+            raise ConnectionError("the bank is closed")
+        paid.append((effect.key, effect.payload))
+
+    async with Nodes("abc", rooms=(Shop,), effects={"pay": pay}) as nodes:
+        ann = await nodes.connect("ann", "a")
+        room = await ann.join((await ann.create("shop")).id)
+        await room.send(Say("a sword"))
+        await room.receive(Said)
+        await until(lambda: nodes.where(room.id) == [])
+        await asyncio.sleep(3)
+
+        nodes.a.crash()
+        is_open = True
+        await until(lambda: bool(paid))
+        await asyncio.sleep(3)
+
+        assert [payload for _, payload in paid] == ["a sword"]
+        assert await store_of(nodes, "b").list("effect") == []

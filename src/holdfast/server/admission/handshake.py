@@ -347,7 +347,9 @@ class Handshake:
     def _answer_waiting(self) -> None:
         ended, self._claims_ended = self._claims_ended, set()
         for connection, hello in list(self._waiting.items()):
-            if hello.resume is not None and hello.resume.session in ended:
+            # One that stands still is on its way to another node, which had the session when it was asked.
+            is_here = hello.resume is not None and hello.resume.session in ended
+            if is_here and not connection.is_standing:
                 del self._waiting[connection]
                 connection.process(b"", [hello])
 

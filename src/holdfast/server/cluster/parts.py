@@ -21,6 +21,7 @@ from holdfast.server.cluster.handovers import Handovers, SavedSessions
 from holdfast.server.cluster.migration import Migration
 from holdfast.server.cluster.node import ClusterNode
 from holdfast.server.cluster.rooms import RemoteRooms, whereabouts
+from holdfast.server.cluster.saved_rooms import writer_of
 from holdfast.server.cluster.shared import SharedDirectory
 from holdfast.server.cluster.takeover import Takeover
 from holdfast.server.connection.connection import ConnectionServices, LiveConnection
@@ -33,6 +34,7 @@ from holdfast.server.health import Drain
 from holdfast.server.rooms.outbox import Outbox
 from holdfast.server.session_messages import SessionMessages
 from holdfast.server.sessions import SessionLifecycle
+from holdfast.stores.port import Entry
 from holdfast.transports.port import Accept, Subprotocol, TransportLimits
 
 
@@ -129,6 +131,7 @@ class ClusterParts:
             has_session=has_session,
             is_ending=committer.sessions.is_ending,
             is_claimed=committer.is_claimed,
+            is_carried=outbox.has,
             confirm_rooms=committer.confirm_rooms,
         )
         self.departures = Departures(context, self.node, lifecycle, messages)
@@ -187,6 +190,8 @@ class ClusterParts:
             access=access,
             has_come=lambda session: self.handovers.hops(session) > 0,
         )
+        committer.on_foreign.append(partial(_note_writers, self.node))
+        self.takeover.suspects.listed = self.shared.listener.durable_rooms_of
 
     @property
     def numbers(self) -> ClusterNumbers:
@@ -245,6 +250,13 @@ class ClusterParts:
         """Nobody is connected any more."""
         self.departures.stop()
         await self.node.stop()
+
+
+def _note_writers(node: ClusterNode, entries: list[Entry]) -> None:
+    """Other nodes have saved these rooms, which were here: they live."""
+    for entry in entries:
+        if entry.key.startswith("room/") and entry.key.count("/") == 1 and (life := writer_of([entry])) != node.life:
+            node.watch.wrote(life)
 
 
 def _publish_change(publish: Callable[[Event], None], node: ClusterNode, change: MemberChange) -> None:

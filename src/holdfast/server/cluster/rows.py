@@ -210,6 +210,17 @@ class RowListener:
             for state in [self._lives.get(life)]
         )
 
+    def durable_rooms_of(self, life: str) -> dict[str, str] | None:
+        """The durable rooms that a node has listed here, and their kinds; None if something of it was missed."""
+        state = self._lives.get(life)
+        member = self._node.watch.membership.members.get(life)
+        if state is None or member is None or state.has_hole or state.reading is not None or self._is_full:
+            return None
+        if member.beat.rows > state.number:
+            return None
+        listed = (self._index.remote.row_of(life, room_id) for room_id in state.rooms)
+        return {row.info.id: row.info.kind for row in listed if row is not None and row.row.is_durable}
+
     # What is told
 
     def _heard(self, _: str, payload: bytes) -> None:

@@ -1,24 +1,31 @@
 """Takes over what no node has any more: the durable rooms of dead nodes, and sessions without a seat.
 
-Which node takes what, all of them calculate alike; that nobody has it, is asked of every node that lives. Both may be
-wrong for a moment, and nothing is lost by it: the first commit of whoever takes a room is refused if somebody else was
-quicker, and nothing leaves a node before that commit. Then this node asks again who has it.
+    a node is suspected → what it has, as it told, is read (`suspects.py`) → it is dead: this node takes its share
+    a moment later, and regularly → the whole store is read for what nobody has
+
+Which node takes what, all of them calculate alike; that nobody has it, its record says, if it was saved by a dead node,
+or else every node that lives is asked. All of it may be wrong for a moment, and nothing is lost by it: the first commit
+of whoever takes a room is refused if somebody else was quicker, and nothing leaves a node before that commit. Then this
+node asks again who has it.
 """
 
 import asyncio
-from collections.abc import Callable, Collection, Coroutine, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Collection, Coroutine, Iterable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext, suppress
 from functools import partial
 from typing import Any
 
-from holdfast.cluster.membership import MemberChange, MemberState, dead
+from holdfast.cluster.membership import MemberChange, MemberState
 from holdfast.cluster.port import BusError
 from holdfast.core.errors import Refused
-from holdfast.core.records import PARTS_NONE, Unreadable, decode_room, decode_session, room_key, sends_key, session_key
+from holdfast.core.records import Unreadable, decode_session, room_key, sends_key, session_key
 from holdfast.logs import get_logger
 from holdfast.schemas.cluster import MoveRooms
 from holdfast.server.cluster.finder import Finder, Unsure
+from holdfast.server.cluster.leftover_effects import LeftoverEffects
 from holdfast.server.cluster.node import ClusterNode
+from holdfast.server.cluster.saved_rooms import SavedRoomReader, SavedRooms, is_roomless, kind_of, writer_of
+from holdfast.server.cluster.suspects import SuspectRooms
 from holdfast.server.context import Context
 from holdfast.server.durability.recovery import Recovery
 from holdfast.server.durability.saved_room import read_sessions, room_id_of
@@ -26,9 +33,11 @@ from holdfast.stores.port import Entry, Store, StoreError
 
 log = get_logger("holdfast.cluster")
 
-# Rooms are read from the store in so many questions at once.
-_READS_MAX = 16
 _CONFIRM = "confirm_rooms"
+# After a death the whole store is read for what was not listed, when the players of what was are back.
+_LEFTOVERS_S = 1.0
+# For more rooms than this, one list of all is quicker than a question for each.
+_LISTS_MAX = 16
 
 
 class Takeover:
@@ -46,11 +55,12 @@ class Takeover:
         has_session: Callable[[str], bool],
         is_ending: Callable[[str], bool],
         is_claimed: Callable[[str], bool],
+        is_carried: Callable[[str], bool],
         confirm_rooms: Callable[[], None],
     ) -> None:
         """`is_ending` says whether a session has ended here and is in the store still; `is_claimed` whether a room has
-        been saved here, so that it is the latest that was read; `confirm_rooms` saves the rooms of this node once more:
-        those that another one has are lost by that.
+        been saved here, so that it is the latest that was read; `is_carried` whether an effect is carried out here;
+        `confirm_rooms` saves the rooms of this node once more: those that another one has are lost by that.
         """
         self._node = node
         self._finder = finder
@@ -64,16 +74,24 @@ class Takeover:
         self._is_claimed = is_claimed
         self._confirm_rooms = confirm_rooms
         self._loop = asyncio.get_running_loop()
-        self._reads = asyncio.Semaphore(_READS_MAX)
+        self._effects = LeftoverEffects(
+            node, store, is_carried=is_carried, has_room=has_room, carry_out=recovery.carry_out
+        )
+        self._reader = SavedRoomReader(store, has_room)
+        self.suspects = SuspectRooms(node, self._reader)
         self._taking: dict[str, asyncio.Task[None]] = {}
         """By the room, or the session that has none."""
         self._asked: dict[str, None] = {}
-        """Rooms that somebody asked for while the store was being read for all that nobody has: these come first."""
-        self._reading: asyncio.Future[None] | None = None
-        """Done when all that was found so is here."""
+        """Rooms that somebody asked for while they were read with others that nobody has: these come first."""
+        self._coming: set[asyncio.Future[None]] = set()
+        """Each is done when all that was read with it is here: hundreds ask at once for what is about to be."""
         self._sweeping: asyncio.Task[None] | None = None
         self._sweep_again = False
+        self._is_urgent = False
+        """Whether somebody may be waiting for what the next look at the store finds."""
         self._regularly: asyncio.Task[None] | None = None
+        self._leftovers: asyncio.TimerHandle | None = None
+        self._of_the_dead: set[asyncio.Task[None]] = set()
         self._is_stopped = False
         self.rooms_taken = 0
         self.rooms_unowned = 0
@@ -85,11 +103,15 @@ class Takeover:
 
     def start(self) -> None:
         """Look for what nobody has."""
+        self.sweep()
         self._regularly = self._loop.create_task(self._sweep_regularly())
 
     def stop(self) -> None:
         self._is_stopped = True
-        for task in (self._regularly, self._sweeping, *self._taking.values(), *self._returned):
+        self.suspects.stop()
+        if self._leftovers is not None:
+            self._leftovers.cancel()
+        for task in (self._regularly, self._sweeping, *self._taking.values(), *self._returned, *self._of_the_dead):
             if task is not None:
                 task.cancel()
 
@@ -102,7 +124,7 @@ class Takeover:
         if (found := await self._finder.find("room", room_id)) is not None:
             return found.life
         entry = await self._store.get(room_key(room_id))
-        if entry is None or (kind := _kind_of(entry)) is None:
+        if entry is None or (kind := kind_of([entry])) is None:
             return None
         owner = self._node.next_owner(room_id, kind)
         if owner is None:
@@ -118,9 +140,8 @@ class Takeover:
             return self._node.life
         if (found := await self._finder.find("session", session_id)) is not None:
             return found.life
-        if self._reading is not None:
-            # Hundreds ask at once for what is about to be here.
-            await asyncio.wait([self._reading])
+        if self._coming:
+            await asyncio.wait(set(self._coming))
             if self._has_session(session_id):
                 return self._node.life
         entry = await self._store.get(session_key(session_id))
@@ -148,14 +169,15 @@ class Takeover:
         if (found := await self._finder.find("room", room_id)) is not None:
             return found.life
         entry = await self._store.get(room_key(room_id))
-        kind = _kind_of(entry) if entry is not None else None
+        kind = kind_of([entry]) if entry is not None else None
         return self._node.next_owner(room_id, kind) if kind is not None else None
 
     async def take(self, room_id: str, session_id: str = "") -> None:
         """Restore a room, or a session without one, of which nobody says that they have it."""
-        if self._reading is not None:
+        self._check_reach()
+        if self._coming:
             self._asked[room_id] = None
-            await asyncio.wait([self._reading])
+            await asyncio.wait(set(self._coming))
             if self._has_room(room_id) or self._has_session(session_id):
                 return
         key = room_id or session_id
@@ -164,6 +186,10 @@ class Takeover:
             room_ids = [room_id] if room_id else []
             task = self._begin(key, self._take(room_ids, [session_id] if session_id else []))
         await asyncio.shield(task)
+
+    def _check_reach(self) -> None:
+        if not self._node.watch.membership.has_proof:
+            raise Unsure
 
     async def take_moved(self, move: MoveRooms) -> None:
         """Restore rooms that stand still on the node that hands them over, exactly as they are there."""
@@ -185,82 +211,65 @@ class Takeover:
         self, room_ids: Sequence[str], session_ids: Sequence[str], *, move: MoveRooms | None = None
     ) -> None:
         """Read and restore rooms, their sessions, and the other rooms of these; or exactly those that were moved."""
-        revisions = move.revisions if move is not None else {}
-        rooms: dict[str, list[Entry]] = {}
-        sessions: dict[str, Entry] = {}
-        # A session is on one node, and so are the rooms that it plays in and watches.
-        while room_ids or session_ids:
-            read = zip(room_ids, await asyncio.gather(*map(self._read_room, room_ids)), strict=True)
-            rooms |= {
-                room_id: entries
-                for room_id, entries in read
-                if entries and (not revisions or entries[0].revision == revisions.get(room_id))
-            }
-            members = (each for room_id in room_ids if room_id in rooms for each in read_sessions(rooms[room_id]))
-            new = [each for each in dict.fromkeys((*session_ids, *members)) if each not in sessions]
-            found = zip(new, await asyncio.gather(*map(self._read_session, new)), strict=True)
-            added = {each: entry for each, entry in found if entry is not None}
-            sessions |= added
-            others = [] if move is not None else [room for entry in added.values() for room in _rooms_of(entry)]
-            room_ids = [each for each in dict.fromkeys(others) if each not in rooms and not self._has_room(each)]
-            session_ids = []
+        revisions = move.revisions or None if move is not None else None
+        found = await self._reader.read(room_ids, session_ids, revisions=revisions, alone=move is not None)
         if move is not None and move.effects is not None:
             # Of the messages to its sessions each record has all.
             sends: list[Entry] = []
             effects = [entry for key in move.effects if (entry := await self._store.get(key)) is not None]
         else:
-            sends = await self._list_all(sends_key(each) for each in sessions)
-            effects = await self._list_all(f"effect/{room_id}" for room_id in rooms)
+            effects, sends = await self._beside(found)
         following = {each.session for each in move.sessions} if move is not None else None
-        await self._restore(rooms, sessions, effects, sends, following=following)
+        await self._restore(found, effects, sends, following=following)
 
-    async def _list_all(self, paths: Iterable[str]) -> list[Entry]:
-        found = await asyncio.gather(*map(self._list, paths))
-        return [entry for entries in found for entry in entries]
-
-    async def _list(self, path: str) -> list[Entry]:
-        async with self._reads:
-            return await self._store.list(path)
-
-    async def _read_room(self, room_id: str) -> list[Entry]:
-        async with self._reads:
-            entry = await self._store.get(room_key(room_id))
-            if entry is None:
-                return []
-            with suppress(Unreadable):
-                record = decode_room(entry.value)
-                if record.parts == PARTS_NONE and not record.has_state_beside:
-                    # Asking for all below a key takes ten times as long.
-                    return [entry]
-            return await self._store.list(room_key(room_id))
-
-    async def _read_session(self, session_id: str) -> Entry | None:
-        async with self._reads:
-            return await self._store.get(session_key(session_id))
+    async def _beside(self, found: SavedRooms) -> tuple[list[Entry], list[Entry]]:
+        """The effects of rooms, and the messages to sessions, that are saved beside them."""
+        if len(found.rooms) + len(found.sessions) <= _LISTS_MAX:
+            sends = await self._reader.list_all(sends_key(each) for each in found.sessions)
+            return await self._reader.list_all(f"effect/{room_id}" for room_id in found.rooms), sends
+        effects, sends = await asyncio.gather(self._store.list("effect"), self._store.list("send"))
+        return (
+            [entry for entry in effects if room_id_of(entry) in found.rooms],
+            [entry for entry in sends if entry.key.split("/")[1] in found.sessions],
+        )
 
     async def _restore(
         self,
-        rooms: dict[str, list[Entry]],
-        sessions: dict[str, Entry],
+        found: SavedRooms,
         effects: list[Entry],
         sends: list[Entry],
         *,
         following: Collection[str] | None = None,
     ) -> None:
         if not self._is_stopped:
-            await self._recovery.take(rooms, sessions, effects, sends, following=following)
+            asked = [room_id for room_id in self._asked if room_id in found.rooms]
+            rooms = {room_id: found.rooms[room_id] for room_id in (*asked, *found.rooms)}
+            await self._recovery.take(rooms, found.sessions, effects, sends, following=following)
             self.rooms_taken += len(rooms)
 
     # When a node is gone
 
     def _changed(self, change: MemberChange) -> None:
-        if dead([change]):
-            self.sweep()
-        elif change.before is MemberState.DEAD or (change.before is None and self.rooms_taken > 0):
-            # This node may have taken its rooms, unnoticed: a room in which nothing happens is not refused.
-            task = self._loop.create_task(self._tell_returned(change.life))
-            self._returned.add(task)
-            task.add_done_callback(self._returned.discard)
+        if self._is_stopped:
+            return
+        match change.after:
+            case MemberState.SUSPECT:
+                self.suspects.begin(change.life)
+            case MemberState.DEAD:
+                self._begin_of(self._of_the_dead, self._take_from(change.life))
+            case MemberState.LEFT:
+                self.suspects.forget(change.life)
+                self.sweep()
+            case MemberState.ALIVE:
+                self.suspects.forget(change.life)
+                if change.before is MemberState.DEAD or (change.before is None and self.rooms_taken > 0):
+                    # This node may have taken its rooms, unnoticed: a room in which nothing happens is not refused.
+                    self._begin_of(self._returned, self._tell_returned(change.life))
+
+    def _begin_of(self, tasks: set[asyncio.Task[None]], work: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(work)
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
 
     def _confirm(self, _: bool) -> bool:
         self._confirm_rooms()
@@ -270,65 +279,124 @@ class Takeover:
         with suppress(BusError, Refused):
             await self._node.questions.ask(life, _CONFIRM, True, bool)
 
-    def sweep(self) -> None:
+    @contextmanager
+    def _is_coming(self) -> Iterator[None]:
+        """Whoever asks for something meanwhile waits."""
+        done: asyncio.Future[None] = self._loop.create_future()
+        self._coming.add(done)
+        try:
+            yield
+        finally:
+            self._coming.discard(done)
+            done.set_result(None)
+            if not self._coming:
+                self._asked.clear()
+
+    async def _take_from(self, life: str) -> None:
+        """Take this node's share of what a dead node had."""
+        is_known = False
+        try:
+            with self._is_coming():
+                found = await self.suspects.read(life)
+                if found is not None:
+                    is_known = True
+                    await self._take_share(found)
+        except StoreError as error:
+            log.debug("not all rooms of a dead node could be read", node=life, why=repr(error))
+            is_known = False
+        except Exception as error:  # noqa: BLE001 - our bug: logged, counted, contained
+            self._faults.report("taking over the rooms of a dead node", error)
+        if not is_known:
+            self.sweep()
+        elif not self._is_stopped:
+            if self._leftovers is not None:
+                self._leftovers.cancel()
+            self._leftovers = self._loop.call_later(_LEFTOVERS_S, partial(self.sweep, is_urgent=False))
+
+    async def _take_share(self, found: SavedRooms) -> None:
+        node, first = self._node, found.first_of_each()
+        mine = {
+            room_id: entries
+            for room_id, entries in found.rooms.items()
+            if not self._has_room(room_id)
+            # Nobody has taken it since.
+            and not node.may_live(writer_of(entries))
+            and writer_of(entries) != node.life
+            and (kind := kind_of(found.rooms[first[room_id]])) is not None
+            and node.next_owner(first[room_id], kind) == node.life
+        }
+        await self._take_over(mine, found.sessions)
+
+    async def _take_over(
+        self, mine: dict[str, list[Entry]], sessions: dict[str, Entry], more: Iterable[str] = ()
+    ) -> None:
+        """Restore these rooms with their sessions, and `more` sessions."""
+        theirs = {*more, *(each for entries in mine.values() for each in read_sessions(entries))}
+        # One that has ended here while the store failed is about to be deleted.
+        taken = SavedRooms(
+            mine,
+            {each: entry for each, entry in sessions.items() if each in theirs and not self._is_ending(each)},
+        )
+        if not (taken.rooms or taken.sessions):
+            return
+        # Read after the rooms: what was written between is in a room whose first commit is refused.
+        effects, sends = await self._beside(taken)
+        log.info("this node takes over what no node has", rooms=len(taken.rooms), sessions=len(taken.sessions))
+        await self._restore(taken, effects, sends)
+
+    def sweep(self, *, is_urgent: bool = True) -> None:
         """Look for what nobody has, now."""
         self._sweep_again = True
+        self._is_urgent |= is_urgent
         if (self._sweeping is None or self._sweeping.done()) and not self._is_stopped:
             self._sweeping = self._loop.create_task(self._sweep())
 
     async def _sweep_regularly(self) -> None:
         while True:
-            self.sweep()
             await asyncio.sleep(self._limits.sweep_s)
+            self.sweep(is_urgent=False)
 
     async def _sweep(self) -> None:
         while self._sweep_again:
+            is_urgent, self._is_urgent = self._is_urgent, False
             self._sweep_again = False
-            self._reading = self._loop.create_future()
             try:
-                await self._take_orphans()
+                with self._is_coming() if is_urgent else nullcontext():
+                    await self._take_orphans()
             except (StoreError, Unsure) as error:
-                self._has_read()
                 # A node that is not heard may have them; if it is dead, that is known soon.
                 log.debug("not all rooms could be looked for", why=repr(error))
                 await asyncio.sleep(self._limits.suspect_s)
                 self._sweep_again = True
+                self._is_urgent |= is_urgent
             except Exception as error:  # noqa: BLE001 - our bug: logged, counted, contained
                 self._faults.report("looking for rooms that no node has", error)
-            finally:
-                self._has_read()
-
-    def _has_read(self) -> None:
-        if self._reading is not None:
-            self._reading.set_result(None)
-            self._reading = None
-        self._asked.clear()
 
     async def _take_orphans(self) -> None:
+        self._check_reach()
         rooms: dict[str, list[Entry]] = {}
         # If one of the two is older than the other, the first commit of the room is refused, as always.
         saved_rooms, saved_sessions = await asyncio.gather(self._store.list("room"), self._store.list("session"))
         for entry in saved_rooms:
             rooms.setdefault(room_id_of(entry), []).append(entry)
-        sessions = {
-            session_id: entry
-            for entry in saved_sessions
-            # One that has ended here while the store failed is about to be deleted.
-            if not self._is_ending(session_id := entry.key.partition("/")[2])
-        }
+        sessions = {entry.key.partition("/")[2]: entry for entry in saved_sessions}
+        await self._take_free(rooms, sessions)
+        await self._effects.take(rooms)
+
+    async def _take_free(self, rooms: dict[str, list[Entry]], sessions: dict[str, Entry]) -> None:
+        """Of all that the store has, what this node should have, and nobody has."""
         node = self._node
-        first = _first_of_each(rooms, sessions.values())
+        first = SavedRooms(rooms, sessions).first_of_each()
         absent = {
             room_id: self._owner_by_record(rooms, first[room_id]) for room_id in rooms if not self._has_room(room_id)
         }
-        # What this node should have, and has not.
         mine = {room_id: rooms[room_id] for room_id, owner in absent.items() if owner == node.life}
         # What nobody can have: nobody has this kind of room any more, or the record cannot be read.
         homeless = [each for each, owner in absent.items() if owner is None and node.next_taker(each) == node.life]
         roomless = {
             session_id: entry
             for session_id, entry in sessions.items()
-            if not self._has_session(session_id) and _is_roomless(entry) and node.next_taker(session_id) == node.life
+            if not self._has_session(session_id) and is_roomless(entry) and node.next_taker(session_id) == node.life
         }
         wanted = (*mine, *homeless, *roomless)
         places = await asyncio.gather(
@@ -337,26 +405,12 @@ class Takeover:
         )
         free = {each for each, place in zip(wanted, places, strict=True) if place is None}
         mine = {room_id: entries for room_id, entries in mine.items() if room_id in free}
-        theirs = {each for entries in mine.values() for each in read_sessions(entries)}
-        taken = {
-            each: entry for each, entry in sessions.items() if each in theirs or (each in roomless and each in free)
-        }
-        if mine or taken:
-            await self._take_free(mine, taken)
+        await self._take_over(mine, sessions, [each for each in roomless if each in free])
         self.rooms_unowned = sum(each in free and not self._has_room(each) for each in (*mine, *homeless))
 
     def _owner_by_record(self, rooms: dict[str, list[Entry]], room_id: str) -> str | None:
-        kind = _kind_of(rooms[room_id][0])
+        kind = kind_of(rooms[room_id])
         return self._node.next_owner(room_id, kind) if kind is not None else None
-
-    async def _take_free(self, mine: dict[str, list[Entry]], taken: dict[str, Entry]) -> None:
-        # Read after the rooms: what was written between is in a room whose first commit is refused.
-        effects, sends = await asyncio.gather(self._store.list("effect"), self._store.list("send"))
-        effects = [entry for entry in effects if room_id_of(entry) in mine]
-        sends = [entry for entry in sends if entry.key.split("/")[1] in taken]
-        mine = {room_id: mine[room_id] for room_id in (*self._asked, *mine) if room_id in mine}
-        log.info("this node takes over what no node has", rooms=len(mine), sessions=len(taken))
-        await self._restore(mine, taken, effects, sends)
 
     # When another node was quicker
 
@@ -375,44 +429,3 @@ class Takeover:
                 if await self._finder.find("room", room_id) is None:
                     await self.take(room_id)
                 return
-
-
-def _rooms_of(entry: Entry) -> list[str]:
-    """The rooms in which a session has its seat, and which it watches."""
-    try:
-        record = decode_session(entry.value)
-    except Unreadable:
-        return []
-    return [room_id for room_id in (record.room, record.spectating) if room_id]
-
-
-def _first_of_each(room_ids: Iterable[str], sessions: Iterable[Entry]) -> dict[str, str]:
-    """Of each room the first of those that one node has to take together: a session is on one node, with the room that
-    it plays in and the one that it watches.
-    """
-    first = {room_id: room_id for room_id in room_ids}
-
-    def first_of(room_id: str) -> str:
-        while first[room_id] != room_id:
-            room_id = first[room_id]
-        return room_id
-
-    for entry in sessions:
-        linked = [first_of(room_id) for room_id in _rooms_of(entry) if room_id in first]
-        first |= dict.fromkeys(linked, min(linked, default=""))
-    return {room_id: first_of(room_id) for room_id in first}
-
-
-def _kind_of(entry: Entry) -> str | None:
-    try:
-        return decode_room(entry.value).kind
-    except Unreadable:
-        return None
-
-
-def _is_roomless(entry: Entry) -> bool:
-    try:
-        record = decode_session(entry.value)
-    except Unreadable:
-        return False
-    return not (record.room or record.spectating)

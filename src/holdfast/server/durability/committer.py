@@ -151,6 +151,8 @@ class Committer:
         """The store has the changes of this room, which are about to leave."""
         self.on_removed: list[Callable[[str], None]] = []
         """This room is not saved here any more."""
+        self.on_foreign: list[Callable[[list[Entry]], None]] = []
+        """The store has these instead of what was to be written here."""
         self.on_session_lost: Callable[[Session], None] = lambda _: None
         """Another server has written this session."""
         self.on_rooms_lost: Callable[[list[FencedRoom]], None] = lambda _: None
@@ -454,6 +456,8 @@ class Committer:
                 await asyncio.sleep(self._limits.store_retry_s)
                 continue
             if revisions == before:
+                for heard in self.on_foreign:
+                    heard([entry for entry in entries if entry is not None])
                 self._fenced(batch, revisions)
                 return True
             # A store may still have carried it out while it was read. What stays as it is, is another server's.

@@ -185,9 +185,13 @@ class Recovery:
 
     def resume_effects(self) -> None:
         """Carry out the effects that a former server did not."""
-        for entry in self._effects:
-            self._guarded(entry.key, self._resume_effect, entry)
+        self.carry_out(self._effects)
         self._effects.clear()
+
+    def carry_out(self, effects: list[Entry]) -> None:
+        """Carry out effects of the store, as far as they can be read."""
+        for entry in effects:
+            self._guarded(entry.key, self._resume_effect, entry)
 
     def _resume_effect(self, entry: Entry) -> None:
         self._outbox.start(entry.key, decode_effect(entry.value), entry.revision)

@@ -70,6 +70,10 @@ class Outbox:
     def __len__(self) -> int:
         return len(self._tasks)
 
+    def has(self, key: str) -> bool:
+        """Whether an effect is being carried out here."""
+        return key in self._tasks
+
     def check(self, name: str, room_id: str, wanted: int = 0) -> None:
         """Refuse an effect that nobody carries out, or one too many of a room of which `wanted` are not saved yet."""
         if name not in self._effects:

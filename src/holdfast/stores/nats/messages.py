@@ -138,7 +138,7 @@ def messages_of(
     subject = subjects.of_key(write.key)
     parts = 1
     if write.value is None:
-        yield NatsMessage(subject, b"", condition | {_OPERATION: _DELETED, _TTL: f"{deleted_s}s"})
+        yield NatsMessage(subject, b"", condition | mark_of_deleted(deleted_s))
     elif len(write.value) <= size:
         yield NatsMessage(subject, write.value, condition)
     else:
@@ -147,8 +147,12 @@ def messages_of(
         for number in range(1, parts):
             yield NatsMessage(subjects.of_part(write.key, number), write.value[number * size : (number + 1) * size], {})
     for number in range(parts, former_parts):
-        gone = {_OPERATION: _DELETED, _TTL: f"{_PART_DELETED_S}s"}
-        yield NatsMessage(subjects.of_part(write.key, number), b"", gone)
+        yield NatsMessage(subjects.of_part(write.key, number), b"", mark_of_deleted(_PART_DELETED_S))
+
+
+def mark_of_deleted(kept_s: int) -> dict[str, str]:
+    """The headers of a mark that is kept for so long."""
+    return {_OPERATION: _DELETED, _TTL: f"{kept_s}s"}
 
 
 def in_one_batch(messages: Sequence[NatsMessage], batch: str) -> list[NatsMessage]:
