@@ -17,6 +17,7 @@ from typing import Any, ClassVar
 from msgspec import Struct, field
 
 from holdfast import Parts, Player, PlayerData, Reason, Refused, Room, RoomAgent, Session, Spectator, on
+from holdfast.core.room import context_of
 from holdfast.server.rooms.splitmix64 import SplitMix64
 from holdfast.state import Hidden
 from holdfast.testing.clock import Machine
@@ -565,9 +566,11 @@ class Ledger(Room[Mark]):
         checker, state = self.checker, self.state
         checker.note("on_recover", self.id, len(state.log))
         checker.count("rooms recovered")
-        seats = {player.id: player.data.seat for player in self.players}
+        # Not of those who came while the store did not save: their hooks follow.
+        restored = [seat.member for seat in context_of(self).everybody if not seat.is_joining]
+        seats = {player.id: player.data.seat for player in restored if isinstance(player, Player)}
         checker.expect("I2", seats == state.members, f"{self.id} came back with {seats}, not {state.members}")
-        places = {spectator.id for spectator in self.spectators}
+        places = {spectator.id for spectator in restored if isinstance(spectator, Spectator)}
         checker.expect("I2", places == state.watchers.keys(), f"{self.id} is watched by {places}, not {state.watchers}")
         checker.watched(self.game.seat_number(self, number) for number in state.watchers.values())
         teams = {name: team for name, team in state.teams.items() if team}
