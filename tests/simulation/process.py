@@ -507,6 +507,9 @@ class Process:
             # The messages to this session are others, or there may be fewer than were read; in hand is one of before.
             self._deal_with_mail()
             self.mail.lost()
+            # An older store may not know of a seat; its channel's number is given to another one.
+            channels = self.session.protocol.channels
+            self._saved = {key: view for key, view in self._saved.items() if channels.get(key[1]) is not None}
         # A server that was replaced and does not know it welcomes whom the present one knows nothing of.
         is_present = self.world.is_present(self.dialer.link.server)
         self._may_be_forgotten = not is_present
