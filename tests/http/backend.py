@@ -112,7 +112,13 @@ CALLS: Mapping[str, Mapping[str, str]] = {
         "get": "get_placement",
         "stop": "stop_placement",
     },
-    "node": {"overview": "overview", "watch": "overviews", "settings": "settings", "kinds": "kinds"},
+    "overview": {
+        "of": "overview_of",
+        "overview": "overview",
+        "watch": "overviews",
+        "settings_of": "settings_of",
+    },
+    "node": {"settings": "settings", "kinds": "kinds"},
     "health": {"info": "node"},
     "events": {"read": "events"},
     "packets": {"targets": "list_packet_targets", "follow": "log_packets", "leave": "stop_logging_packets"},
@@ -262,7 +268,7 @@ class FakeBackend:
 
     def room_messages(self, room_id: str) -> AsyncIterator[EventInfo]:
         self.get_room(room_id)
-        return self.events(None)
+        return self.events()
 
     async def broadcast(self, room_id: str, message_type: str, body: Mapping[str, Any]) -> int:
         self.get_room(room_id)
@@ -558,11 +564,20 @@ class FakeBackend:
                 return node
         raise NotFound(f"there is no node {name[:80]!r} in the cluster")
 
+    async def overview_of(self, name: str) -> OverviewInfo:
+        self.find_node(name)
+        return await self.overview()
+
     async def overview(self) -> OverviewInfo:
         return OverviewInfo(1_700_000_000.5, self.info, len(self.sessions), {"connected": 1}, {}, {}, {}, {}, [])
 
     def overviews(self) -> AsyncIterator[EventInfo]:
-        return self.events(None)
+        return self.events()
+
+    async def settings_of(self, name: str) -> SettingsInfo:
+        if name:
+            self.find_node(name)
+        return self.settings()
 
     def settings(self) -> SettingsInfo:
         return SettingsInfo(
@@ -592,10 +607,10 @@ class FakeBackend:
             raise NotFound(f"the packets of {target[:80]!r} are not logged")
         del self.packet_targets[target]
 
-    async def events(self, after: int | None) -> AsyncIterator[EventInfo]:
+    async def events(self, after: str = "") -> AsyncIterator[EventInfo]:
         self.readers += 1
         try:
-            position = self.last_event_id if after is None else after
+            position = int(after) if after else self.last_event_id
             while True:
                 for event in [event for event in self.kept if event.id > position]:
                     position = event.id

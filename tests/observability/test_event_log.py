@@ -167,7 +167,7 @@ async def test_a_reader_that_is_cancelled_leaves_the_others_in_peace() -> None:
 async def test_what_happens_on_a_server_is_told_in_order_and_ends_with_it(world: World) -> None:
     kind = chat(empty_ttl_s=0)
     server = await world.serve(kind)
-    events = server.operate.events.read(0)
+    events = server.operate.events.read("0")
     reading = asyncio.create_task(_all(events))
     session = await world.connect(server)
 

@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 from msgspec.structs import fields
 
-from holdfast.http.responses import whole
 from holdfast.observability.bus import EventLog
 from holdfast.schemas import events
 from holdfast.schemas.events import Event
+from holdfast.schemas.projection import whole
 from holdfast.schemas.room import RoomInfo
 
 DAY_ONE = 1_800_000_000.0

@@ -13,6 +13,9 @@ from holdfast.schemas.placement import PlacementInfo, QueueInfo
 from holdfast.schemas.player import PLAYER_CHARS_MAX, PlayerName, SeatInfo
 from holdfast.schemas.requests import PARTY_MAX, Expression, JoinOptions, Search, Seconds
 
+_OF_A_NODE = "[A-Za-z0-9_-]{1,64}:-?[0-9]{1,16}"
+POSITION = f"^([0-9]{{1,16}}|{_OF_A_NODE}(,{_OF_A_NODE}){{0,255}})$"
+"""Where a reader of events is: the id of an event, or in a cluster one of each node."""
 Limit = Annotated[int, Meta(ge=1, le=100)]
 Cursor = Annotated[str, Meta(max_length=1024)]
 Found = Annotated[str, Meta(max_length=128)]
@@ -139,8 +142,15 @@ class ReasonQuery(Struct, frozen=True):
 class EventQuery(Struct, frozen=True):
     """Where to start."""
 
-    after: Annotated[int, Meta(ge=0, le=NUMBER_MAX)] | UnsetType = UNSET
+    after: Annotated[str, Meta(pattern=POSITION)] | UnsetType = UNSET
     """Continue after the event with this id; the Last-Event-ID header takes precedence."""
+
+
+class NodeQuery(Struct, frozen=True):
+    """About which node."""
+
+    node: Annotated[str, Meta(max_length=256)] = ""
+    """The name of a node of the cluster, or its life."""
 
 
 class TurnsQuery(Struct, frozen=True):

@@ -13,12 +13,12 @@ from typing import Any, TypeVar
 import msgspec
 from litestar import Response
 from litestar.types import Receive, Scope, Send
-from msgspec import Struct
 
 from holdfast.core.errors import Throttled
 from holdfast.http.api import HttpLimits
 from holdfast.logs import get_logger
 from holdfast.schemas.node import EventInfo
+from holdfast.schemas.projection import whole
 
 EVENT_STREAM = "text/event-stream"
 ABORT = "holdfast.abort"
@@ -41,19 +41,6 @@ class Answer(Response[T]):
 
     def render(self, content: Any, *args: Any, **kwargs: Any) -> bytes:
         return super().render(whole(content), *args, **kwargs)
-
-
-def whole(value: Any) -> Any:
-    """A struct as a dict, with the fields that have their defaults too: game clients are not sent those, to save bytes,
-    but readers of this API should not need to know the defaults."""
-    if isinstance(value, Struct):
-        names = zip(value.__struct_fields__, value.__struct_encode_fields__, strict=True)
-        return {encoded: whole(getattr(value, name)) for name, encoded in names}
-    if isinstance(value, dict):
-        return {key: whole(each) for key, each in value.items()}
-    if isinstance(value, list | tuple):
-        return [whole(each) for each in value]
-    return value
 
 
 class EventStream:
@@ -101,7 +88,8 @@ class EventStream:
             async for event in self._source:
                 if self._is_over:
                     break
-                chunk = b"id: %d\ndata: %b\n\n" % (event.id, msgspec.json.encode(whole(event)))
+                number = event.position or str(event.id)
+                chunk = b"id: %b\ndata: %b\n\n" % (number.encode(), msgspec.json.encode(whole(event)))
                 self._waiting.append(chunk)
                 self._waiting_bytes += len(chunk)
                 self._changed.set()

@@ -276,7 +276,7 @@ class EventLog:
         self._wall_clock = wall_clock
         self._events: deque[tuple[int, Event]] = deque(maxlen=kept_max)
         # Later than every id of an earlier start, so that a reader from before learns of the gap.
-        self.last_id = int(wall_clock() * _IDS_PER_S)
+        self.first_id = self.last_id = int(wall_clock() * _IDS_PER_S)
         self._next_event: asyncio.Future[None] | None = None
         self._is_closed = False
 
@@ -305,21 +305,31 @@ class EventLog:
 
     async def _read(self, position: int) -> AsyncIterator[EventInfo]:
         while True:
-            oldest = self._events[0][0] if self._events else self.last_id + 1
-            if position > self.last_id or position + 1 < oldest:
-                # From another start of the node, or too long ago.
-                position = oldest - 1
-                yield EventInfo(position, "gap", self._wall_clock(), {"oldest": oldest})
-            for entry in self._after(position):
-                position = entry[0]
-                yield _info(entry)
+            for event in self.next(position):
+                position = event.id
+                yield event
             if position == self.last_id:
                 if self._is_closed:
                     return
-                if self._next_event is None:
-                    self._next_event = self._loop.create_future()
-                # Other readers wait for the same future: one that is cancelled must not cancel it for all.
-                await asyncio.shield(self._next_event)
+                await self.happened(position)
+
+    def next(self, position: int, most: int | None = None) -> list[EventInfo]:
+        """What follows the event with this id, the oldest first; a "gap" first if that is not all."""
+        found: list[EventInfo] = []
+        oldest = self._events[0][0] if self._events else self.last_id + 1
+        if position > self.last_id or position + 1 < oldest:
+            # From another start of the node, or too long ago.
+            position = oldest - 1
+            found.append(EventInfo(position, "gap", self._wall_clock(), {"oldest": oldest}))
+        return found + list(map(_info, self._after(position)[:most]))
+
+    async def happened(self, position: int) -> None:
+        """Return when something follows the event with this id, or nothing ever will."""
+        if position == self.last_id and not self._is_closed:
+            if self._next_event is None:
+                self._next_event = self._loop.create_future()
+            # Other readers wait for the same future: one that is cancelled must not cancel it for all.
+            await asyncio.shield(self._next_event)
 
     def _after(self, position: int) -> list[tuple[int, Event]]:
         behind = self.last_id - position

@@ -4,6 +4,8 @@ from typing import Any
 
 from msgspec import Struct
 
+from holdfast.schemas.node import EventInfo
+
 
 class Question(Struct, frozen=True, array_like=True):
     """What one node asks another. Fields are only ever added, with defaults: nodes of two versions hear each other."""
@@ -207,6 +209,20 @@ class LatestSession(Struct, frozen=True, array_like=True):
     is_open: bool = False
     at: float = 0.0
     """When it began, or when it ended, in seconds since 1970."""
+
+
+class EventsWanted(Struct, frozen=True, array_like=True):
+    """The events of a node after the one with this id; 0: all that are kept, -1: none, but which one is the last."""
+
+    after: int
+
+
+class EventsFound(Struct, frozen=True, array_like=True):
+    """Events of a node, the oldest first."""
+
+    position: int
+    """What to ask for the next ones after."""
+    events: list[EventInfo] = []
 
 
 class DrainNode(Struct, frozen=True, array_like=True):

@@ -96,13 +96,32 @@ class LimitHit(Struct, frozen=True):
     times: int
 
 
+class NodeNumbers(Struct, frozen=True):
+    """The most important numbers of one node of a cluster."""
+
+    name: str
+    life: str
+    is_ready: bool
+    is_healthy: bool
+    reasons: list[str]
+    """Why it is not ready or not healthy."""
+    players: int
+    sessions: dict[str, int]
+    """By status."""
+    rooms: int
+    totals: dict[str, int]
+    """messages_applied, frames_received, frames_sent, drops, resumed, resynced and reset."""
+
+
 class OverviewInfo(Struct, frozen=True):
-    """An overview of a node. Totals and distributions only grow while it runs."""
+    """An overview of a node, or of all nodes of a cluster together. Totals and distributions only grow while a node
+    runs."""
 
     at: float
     node: NodeInfo
+    """The node that answers."""
     players: int
-    """Different players with a session."""
+    """Different players with a session; on several nodes they count on each."""
     sessions: dict[str, int]
     """By status."""
     rooms: dict[str, int]
@@ -114,6 +133,10 @@ class OverviewInfo(Struct, frozen=True):
     spreads: dict[str, SpreadInfo]
     """round_trip, commit, turn and loop_lag, in seconds."""
     limits: list[LimitHit]
+    nodes: list[NodeNumbers] = []
+    """The nodes whose numbers are in this; in a cluster."""
+    missing: list[str] = []
+    """The nodes that did not answer in time."""
 
 
 class LimitInfo(Struct, frozen=True):
@@ -179,9 +202,13 @@ class PacketTarget(Struct, frozen=True, omit_defaults=True):
 
 
 class EventInfo(Struct, frozen=True, omit_defaults=True):
-    """An event of a node. Ids grow by one; a reader continues after the last one it has seen."""
+    """An event of a node. Its ids grow by one; a reader continues after the last one it has seen."""
 
     id: int
     type: str
     at: float
     body: dict[str, Any]
+    node: str = ""
+    """The node of the cluster on which it happened."""
+    position: str = ""
+    """In a cluster, what a reader of all nodes continues after: the ids of all."""

@@ -1,5 +1,5 @@
 """From one struct to another that lists some of its fields: a new field of the source is left out until the target
-declares it too."""
+declares it too. And from a struct to a dict with all of its fields."""
 
 from collections.abc import Callable
 from functools import cache
@@ -22,6 +22,19 @@ def project(source: Struct, target: type[T], **given: Any) -> T:
     fields = dict(zip(names, read(source), strict=True))
     fields.update(given)
     return target(**fields)
+
+
+def whole(value: Any) -> Any:
+    """A struct as a dict, with the fields that have their defaults too: game clients are not sent those, to save bytes,
+    but readers of this API should not need to know the defaults."""
+    if isinstance(value, Struct):
+        names = zip(value.__struct_fields__, value.__struct_encode_fields__, strict=True)
+        return {encoded: whole(getattr(value, name)) for name, encoded in names}
+    if isinstance(value, dict):
+        return {key: whole(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [whole(each) for each in value]
+    return value
 
 
 @cache

@@ -8,9 +8,11 @@ from holdfast.observability.exposition import holdfast_version
 from holdfast.schemas.node import SettingsInfo
 from holdfast.server.compose import ServerParts
 from holdfast.server.operate.elsewhere import RequestForwarder
+from holdfast.server.operate.events import EventOperations
 from holdfast.server.operate.everywhere import Everywhere
 from holdfast.server.operate.node import NodeOverview, limits_in_force, store_kind
 from holdfast.server.operate.nodes import NodeOperations
+from holdfast.server.operate.overview import OverviewOperations
 from holdfast.server.operate.recordings import RecordingOperations
 from holdfast.server.operate.rooms import RoomOperations
 from holdfast.server.operate.sessions import AccountOperations, PlayerOperations, SessionOperations
@@ -77,11 +79,18 @@ class Operations:
             directory=parts.rooms,
             health=parts.health,
             metrics=parts.metrics,
-            events=parts.events,
             settings=settings_info,
         )
+        self.events = EventOperations(parts.context, node, name, parts.events)
+        self.overview = OverviewOperations(
+            parts.context,
+            node,
+            name,
+            here=self.node.overview,
+            settings=settings_info,
+            events=self.events,
+        )
         self.health = parts.health
-        self.events = parts.events
         self.packets = parts.packets
         self.metrics = parts.exposition
 

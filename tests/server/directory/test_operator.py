@@ -235,7 +235,7 @@ async def test_a_player_is_shown_with_all_sessions_and_rooms(world: World) -> No
 async def test_an_operator_starts_watches_and_stops_placements(world: World) -> None:
     queues = [Queue("here", ("*",)), Queue("moon", ("region:moon",), timeout_s=300.0)]
     server, backend = await _running(world, queues=queues, region="earth")
-    events = backend.events.read(None)
+    events = backend.events.read()
 
     assert [(queue.name, queue.destinations, queue.pending) for queue in backend.placements.queues()] == [
         ("here", ["*"], 0), ("moon", ["region:moon"], 0),

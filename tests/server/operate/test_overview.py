@@ -5,11 +5,11 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import msgspec
-import pytest
 
 from holdfast import Limits, Message, Player, PlayerData, Room, WebSocket, on
 from holdfast.schemas.node import EventInfo
-from holdfast.server.operate.node import OVERVIEW_S
+from holdfast.server.operate.overview import OVERVIEW_S
+from holdfast.testing import MemoryServer, run
 from tests.server.world import Say, World, chat, hear, until_resumed
 
 
@@ -53,7 +53,7 @@ async def test_the_overview_counts_who_is_here_and_what_happened(world: World) -
     await hear(room, "hello")
     await until_resumed(ada, ada.cut)
 
-    shown = await server.operate.node.overview()
+    shown = await server.operate.overview.overview()
 
     assert shown.players == 2
     assert shown.sessions == {"preconnect": 0, "connected": 2, "disconnected": 0}
@@ -71,7 +71,7 @@ async def test_a_player_with_two_sessions_is_one_player(world: World) -> None:
     server.open_agent("bot")
     server.open_agent("bot")
 
-    shown = await server.operate.node.overview()
+    shown = await server.operate.overview.overview()
 
     assert (shown.players, shown.sessions["connected"]) == (1, 2)
 
@@ -81,14 +81,14 @@ async def test_a_limit_that_was_reached_is_shown_with_what_was_done(world: World
     server.parts.alarms.report("rooms_per_player_max", "refused", player="ada")
 
     # Of many in a row one event tells; the first is told at once.
-    shown = await server.operate.node.overview()
+    shown = await server.operate.overview.overview()
 
     assert [(hit.limit, hit.action, hit.times) for hit in shown.limits] == [("rooms_per_player_max", "refused", 1)]
 
 
 async def test_who_watches_is_shown_the_numbers_again_and_again(world: World) -> None:
     server = await world.serve(chat())
-    looks = server.operate.node.watch()
+    looks = server.operate.overview.watch()
 
     first = await anext(looks)
     server.open_agent("bot")
@@ -100,25 +100,26 @@ async def test_who_watches_is_shown_the_numbers_again_and_again(world: World) ->
     assert second.at - first.at >= OVERVIEW_S * 0.9
 
 
-async def test_all_who_watch_share_one_look(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    server = await world.serve(chat())
-    began = server.parts.clock.now()
-    operator = server.operate
-    monkeypatch.setattr(operator.node, "_now", lambda: began)
-    first = await anext(operator.node.watch())
-    server.open_agent("bot")
+def test_all_who_watch_share_one_look() -> None:
+    async def look() -> None:
+        async with MemoryServer([Board]) as server:
+            watch = server.operate.overview.watch
+            first = await anext(watch())
+            server.open_agent("bot")
 
-    shared = await asyncio.gather(*(anext(operator.node.watch()) for _ in range(3)))
-    monkeypatch.setattr(operator.node, "_now", lambda: began + OVERVIEW_S)
-    later = await anext(operator.node.watch())
+            shared = await asyncio.gather(*(anext(watch()) for _ in range(3)))
+            await asyncio.sleep(OVERVIEW_S)
+            later = await anext(watch())
 
-    assert [(look.id, look.at, look.body["players"]) for look in shared] == [(1, first.at, 0)] * 3
-    assert later.body["players"] == 1
+            assert [(look.id, look.at, look.body["players"]) for look in shared] == [(1, first.at, 0)] * 3
+            assert later.body["players"] == 1
+
+    run(look())
 
 
 async def test_of_a_storm_who_watches_is_shown_the_newest(world: World) -> None:
     server = await world.serve(chat())
-    looks = server.operate.node.watch()
+    looks = server.operate.overview.watch()
     await anext(looks)
     for number in range(300):
         server.open_agent(f"bot-{number:03}")

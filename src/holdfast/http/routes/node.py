@@ -9,12 +9,12 @@ from litestar.params import JSONBody
 from msgspec import UNSET
 
 from holdfast.http.api import Scope
-from holdfast.http.bodies import EventQuery, Health, NewNodeBroadcast, PacketQuery, PacketTargetList
+from holdfast.http.bodies import EventQuery, Health, NewNodeBroadcast, NodeQuery, PacketQuery, PacketTargetList
 from holdfast.http.docs import SECURITY_POLICY
 from holdfast.http.errors import ProblemError
 from holdfast.http.requests import ApiRequest, caller_of, context_of
 from holdfast.http.responses import EVENT_STREAM, EventAnswer, EventStream
-from holdfast.http.routes.shared import AssetPath, LastEventId, Server, TargetPath, number_in, route
+from holdfast.http.routes.shared import AssetPath, LastEventId, Server, TargetPath, position_in, route
 from holdfast.http.static import HEADERS
 from holdfast.schemas.node import NodeBroadcastInfo, NodeInfo, OverviewInfo, PacketTarget, SettingsInfo
 
@@ -59,15 +59,16 @@ async def broadcast_to_node(server: Server, request: ApiRequest, data: JSONBody[
 async def read_events(
     server: Server, request: ApiRequest, params: NamedDependency[EventQuery], last_event_id: LastEventId = None
 ) -> EventAnswer:
-    """Server-sent events: each has an id, and as its data an EventInfo in JSON.
+    """Server-sent events of all nodes: each has an id, and as its data an EventInfo in JSON, with its node.
 
-    After a pause, continue from the last id that was received. A "gap" says that the pause was too long, and that some
-    events are lost. A comment is sent every 15 seconds when nothing happens. A reader that is too slow is cut off.
+    After a pause, continue from the last id that was received, on any node. A "gap" says that some events are lost,
+    because the pause was too long or a node has gone; a "missing" names a node that does not answer. A comment is sent
+    every 15 seconds when nothing happens. A reader that is too slow is cut off.
     """
-    after = None if params.after is UNSET else params.after
+    after = "" if params.after is UNSET else params.after
     if last_event_id is not None:
         # Browsers reconnect to the same URL, and send here how far they got.
-        after = number_in("Last-Event-ID", last_event_id)
+        after = position_in("Last-Event-ID", last_event_id)
     return EventAnswer(EventStream(context_of(request).streams, server.events.read(after)))
 
 
@@ -94,26 +95,28 @@ async def read_metrics(server: Server, request: ApiRequest) -> Response[bytes]:
     return Response(text, media_type=_PROMETHEUS)
 
 
-@route(get, "/v1/overview", "node", "Get an overview", Scope.READ)
-async def get_overview(server: Server) -> OverviewInfo:
-    """Players, sessions and rooms, and what has been counted and measured since the start."""
-    return await server.node.overview()
+@route(get, "/v1/overview", "node", "Get an overview", Scope.READ, "not_found", "throttled")
+async def get_overview(server: Server, params: NamedDependency[NodeQuery]) -> OverviewInfo:
+    """Players, sessions and rooms, and what has been counted and measured since the start: of all nodes together, and
+    the most important numbers of each."""
+    return await (server.overview.of(params.node) if params.node else server.overview.overview())
 
 
 @route(get, "/v1/overview/live", "node", "Follow the overview", Scope.READ, "throttled", media_type=EVENT_STREAM)
 async def watch_overview(server: Server, request: ApiRequest) -> EventAnswer:
     """Server-sent events: now and every second an "overview", whose body is an OverviewInfo; after each, the newest
-    events of that second, at most a hundred.
+    events of that second, at most a hundred. Both are of all nodes.
 
     One stream for everything that a dashboard shows: browsers open at most six connections to a server.
     """
-    return EventAnswer(EventStream(context_of(request).streams, server.node.watch(), waits=True))
+    return EventAnswer(EventStream(context_of(request).streams, server.overview.watch(), waits=True))
 
 
-@route(get, "/v1/settings", "node", "Get the settings", Scope.READ)
-async def get_settings(server: Server) -> SettingsInfo:
-    """Where clients connect, how they sign in, what is kept, and every limit. No secrets."""
-    return server.node.settings()
+@route(get, "/v1/settings", "node", "Get the settings", Scope.READ, "not_found", "throttled")
+async def get_settings(server: Server, params: NamedDependency[NodeQuery]) -> SettingsInfo:
+    """Where clients connect, how they sign in, what is kept, and every limit: of the node that answers, or of another
+    one. No secrets."""
+    return await server.overview.settings_of(params.node)
 
 
 # Packets are written to the node's log, and never sent over HTTP.

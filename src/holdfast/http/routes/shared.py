@@ -1,5 +1,6 @@
 """What the routes share: how each is described, and the parameters in paths and headers."""
 
+import re
 from collections.abc import Callable
 from inspect import signature
 from typing import Annotated, Any
@@ -14,6 +15,7 @@ from litestar.openapi.spec import Example
 from litestar.params import HeaderParameter, PathParameter, SkipValidation
 
 from holdfast.http.api import Scope
+from holdfast.http.bodies import POSITION
 from holdfast.http.errors import KINDS, MEDIA_TYPE, Mistaken, Problem, problem
 from holdfast.server.operations import Operations
 
@@ -61,7 +63,7 @@ LastEventId = Annotated[
     HeaderParameter(
         name="Last-Event-ID",
         description="Continue after the event with this id. Browsers send it by themselves when they reconnect.",
-        schema_extra={"pattern": "^[0-9]{1,16}$"},
+        schema_extra={"pattern": POSITION},
     ),
 ]
 
@@ -136,3 +138,10 @@ def number_in(header: str, text: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= _NUMBER_DIGITS_MAX):
         raise Mistaken("header", header, f"a number is expected; got {text[:40]!r}")
     return int(text)
+
+
+def position_in(header: str, text: str) -> str:
+    """The position of a reader of events in a header."""
+    if not re.fullmatch(POSITION, text):
+        raise Mistaken("header", header, f"the id of an event is expected; got {text[:40]!r}")
+    return text

@@ -1,9 +1,7 @@
 """The node at a glance: its numbers, its settings, its kinds of rooms."""
 
-import asyncio
-import math
 from collections import Counter
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from dataclasses import asdict, fields
 from typing import Any
 
@@ -13,21 +11,13 @@ from holdfast.core.limits import Limits
 from holdfast.core.registry import SessionRegistry
 from holdfast.core.room import Room, room_handlers
 from holdfast.core.session import SessionState
-from holdfast.observability.bus import EventLog
 from holdfast.observability.exposition import slices
 from holdfast.observability.metrics import Metrics, spread_of
-from holdfast.schemas.node import EventInfo, KindInfo, LimitHit, LimitInfo, MessageKind, OverviewInfo, SettingsInfo
+from holdfast.schemas.node import KindInfo, LimitHit, LimitInfo, MessageKind, OverviewInfo, SettingsInfo
 from holdfast.server.context import Clock
 from holdfast.server.directory.directory import Directory
 from holdfast.server.health import HealthMonitor
 from holdfast.stores.port import Store
-
-OVERVIEW_S = 1.0
-"""How often the overview is sent to watchers."""
-# How long an overview is shared among readers. Shorter than the interval: no reader gets the same one twice.
-_SHARED_S = 0.9 * OVERVIEW_S
-# How many events are sent with each overview: nobody could read all of a storm's.
-_EVENTS_MAX = 100
 
 # Settings of a kind of rooms, named as in its class.
 # Not what is no setting, and not classes: what a player joins with is shown as a schema.
@@ -47,21 +37,15 @@ class NodeOverview:
         directory: Directory,
         health: HealthMonitor,
         metrics: Metrics,
-        events: EventLog,
         settings: Callable[[], SettingsInfo],
     ) -> None:
         self._sessions = sessions
         self._directory = directory
         self._health = health
         self._metrics = metrics
-        self._events = events
-        self._now = clock.now
         self._wall_clock = clock.wall_clock
         self.settings = settings
         """How the node was set up."""
-        self._lock = asyncio.Lock()
-        self._shared_at = -math.inf
-        self._shared: OverviewInfo | None = None
 
     async def overview(self) -> OverviewInfo:
         """The current numbers. Sessions and rooms are counted in slices, without blocking the event loop."""
@@ -90,28 +74,6 @@ class NodeOverview:
             },
             limits=[LimitHit(limit, action, times) for (limit, action), times in sorted(metrics.limits.items())],
         )
-
-    async def watch(self) -> AsyncIterator[EventInfo]:
-        """An overview every second, each followed by the newest events since the last; until the reader stops."""
-        events = self._events
-        number, position = 0, events.last_id
-        while True:
-            number += 1
-            overview = await self._shared_overview()
-            yield EventInfo(number, "overview", overview.at, msgspec.to_builtins(overview))
-            happened, position = events.since(position, _EVENTS_MAX), events.last_id
-            for event in happened:
-                yield event
-            await asyncio.sleep(OVERVIEW_S)
-
-    async def _shared_overview(self) -> OverviewInfo:
-        """The newest overview: sessions are not counted again for each reader."""
-        async with self._lock:
-            now = self._now()
-            if self._shared is None or now - self._shared_at >= _SHARED_S:
-                self._shared_at = now
-                self._shared = await self.overview()
-            return self._shared
 
     def kinds(self) -> list[KindInfo]:
         """The kinds of rooms, and the messages that players may send in each."""
