@@ -90,6 +90,54 @@ async def test_a_node_is_drained_and_a_room_is_moved_by_hand_while_nobody_drops(
         assert drops == []
 
 
+async def test_the_overview_and_the_events_are_of_all_nodes(page: Page, servers: dict[str, Server]) -> None:
+    await opened(page, servers["a"], "")
+    await expect(page.get_by_role("heading", name="Overview of 3 nodes")).to_be_visible()
+    async with holdfast.connect(servers["b"].url) as one, holdfast.connect(servers["c"].url) as other:
+        room = await one.create("match")
+        await one.join(room.id)
+        await other.join_or_create("match")
+        row = page.get_by_role("region", name="Nodes").get_by_role("row")
+        for name in "abc":
+            await expect(row.filter(has=page.locator("b", has_text=name)).filter(has_text="ready")).to_be_visible()
+        await expect(page.locator(".number", has_text="Players online")).to_contain_text("2")
+        events = page.get_by_role("list", name="Latest events").get_by_role("listitem")
+        joined = events.filter(has_text=one.player_id).filter(has_text="player joined")
+        await expect(joined.locator(".event-node")).to_have_text("b")
+        await shot(page, "overview")
+        await page.set_viewport_size({"width": 390, "height": 844})
+        await shot(page, "overview_narrow")
+
+
+async def test_a_node_that_does_not_answer_is_named_in_the_overview(page: Page, servers: dict[str, Server]) -> None:
+    cluster = servers["b"].parts.cluster
+    assert cluster is not None
+    for question in ("overview", "events"):
+        # As if it had another version.
+        cluster.node.questions._handlers.pop(question)  # noqa: SLF001 - there is no other way not to answer
+
+    await opened(page, servers["a"], "")
+
+    await expect(page.get_by_role("alert").filter(has_text="b does not answer")).to_be_visible()
+    await expect(
+        page.get_by_role("region", name="Nodes").get_by_role("row").filter(has_text="no answer")
+    ).to_be_visible()
+    await shot(page, "overview_missing")
+    await opened(page, servers["a"], "limits")
+    await expect(page.get_by_role("alert").filter(has_text="b does not answer")).to_be_visible()
+    await shot(page, "limits")
+
+
+async def test_the_settings_of_each_node_can_be_chosen(page: Page, servers: dict[str, Server]) -> None:
+    await opened(page, servers["a"], "settings")
+    await expect(page.get_by_text(servers["a"].url)).to_be_visible()
+
+    await page.get_by_label("Node", exact=True).select_option(label="c")
+
+    await expect(page.get_by_text(servers["c"].url)).to_be_visible()
+    await shot(page, "settings")
+
+
 async def test_a_node_that_does_not_answer_is_named_above_the_page(page: Page, servers: dict[str, Server]) -> None:
     cluster = servers["b"].parts.cluster
     assert cluster is not None

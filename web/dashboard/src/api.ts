@@ -46,8 +46,22 @@ export interface LimitHit {
   action: string;
   times: number;
 }
+/** The most important numbers of one node of a cluster. */
+export interface NodeNumbers {
+  name: string;
+  life: string;
+  is_ready: boolean;
+  is_healthy: boolean;
+  reasons: string[];
+  players: number;
+  sessions: Record<string, number>;
+  rooms: number;
+  totals: Record<string, number>;
+}
+/** Of all nodes of a cluster together. */
 export interface Overview {
   at: number;
+  /** The one that answers. */
   node: NodeInfo;
   players: number;
   sessions: Record<string, number>;
@@ -56,6 +70,10 @@ export interface Overview {
   drops: Record<string, number>;
   spreads: Record<string, Spread>;
   limits: LimitHit[];
+  /** Those whose numbers are in this; none without a cluster. */
+  nodes: NodeNumbers[];
+  /** The names of those that did not answer. */
+  missing: string[];
 }
 export interface SessionInfo {
   id: string;
@@ -270,6 +288,7 @@ export interface EventInfo {
   type: string;
   at: number;
   body: Record<string, unknown>;
+  node: string;
 }
 
 /** A refusal by the server; or it did not answer at all (code "unreachable"). */

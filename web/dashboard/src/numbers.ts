@@ -1,6 +1,6 @@
 // Rates and quantiles of the last minutes, from the differences between two snapshots.
 
-import type { Overview, Spread } from "./api";
+import type { NodeNumbers, Overview, Spread } from "./api";
 
 /** Ten minutes, one snapshot a second. */
 export const KEPT = 600;
@@ -36,8 +36,8 @@ export class History {
 
   add(look: Overview): void {
     const before = this.looks.at(-1);
-    if (before !== undefined && (look.totals.connections ?? 0) < (before.totals.connections ?? 0)) {
-      // The server was restarted: older snapshots cannot be compared.
+    if (before !== undefined && !areAlike(before, look)) {
+      // The server was restarted, or a node has come or gone: older snapshots cannot be compared.
       this.looks.length = 0;
     }
     this.looks.push(look);
@@ -50,13 +50,18 @@ export class History {
     }
   }
 
+  /** What one node of a cluster counts a second, now; null if that is not known. */
+  rateOf(node: NodeNumbers, ...names: string[]): number | null {
+    const [before, now] = this.looks.slice(-2);
+    const earlier = before?.nodes.find((each) => each.life === node.life);
+    const seconds = now === undefined || before === undefined ? 0 : now.at - before.at;
+    return perSecond(node.totals, earlier?.totals, seconds, names);
+  }
+
   private sample(look: Overview): Sample {
     const before = this.looks.at(-2);
-    const rate = (...names: string[]): number | null => {
-      const seconds = before === undefined ? 0 : look.at - before.at;
-      const sum = (of: Overview | undefined): number => names.reduce((all, name) => all + (of?.totals[name] ?? 0), 0);
-      return seconds > 0 ? (sum(look) - sum(before)) / seconds : null;
-    };
+    const rate = (...names: string[]): number | null =>
+      perSecond(look.totals, before?.totals, before === undefined ? 0 : look.at - before.at, names);
     const old = this.looks.find((each) => each.at > look.at - WINDOW_S) ?? look;
     const quantile = (name: string, share: number): number | null =>
       quantileOf(look.spreads[name], old === look ? undefined : old.spreads[name], share);
@@ -78,6 +83,18 @@ export class History {
       lag99: quantile("loop_lag", 0.99),
     };
   }
+}
+
+function areAlike(before: Overview, now: Overview): boolean {
+  const nodes = (look: Overview): string => look.nodes.map((each) => each.life).join();
+  return nodes(before) === nodes(now) && (now.totals.connections ?? 0) >= (before.totals.connections ?? 0);
+}
+
+type Totals = Record<string, number>;
+
+function perSecond(now: Totals, before: Totals | undefined, seconds: number, names: string[]): number | null {
+  const sum = (of: Totals): number => names.reduce((all, name) => all + (of[name] ?? 0), 0);
+  return before !== undefined && seconds > 0 ? (sum(now) - sum(before)) / seconds : null;
 }
 
 /** The quantile of the values that were counted after `before`; null if there are none. */

@@ -26,6 +26,8 @@ function look(at: number, totals: Record<string, number>, roundTrip = spread(0, 
     drops: {},
     spreads,
     limits: [],
+    nodes: [],
+    missing: [],
   };
 }
 
@@ -66,4 +68,35 @@ test.each([
   const found = quantileOf(now, before, share);
 
   expected === null ? expect(found).toBeNull() : expect(found).toBeCloseTo(expected);
+});
+
+test("the numbers of other nodes cannot be compared with those before", () => {
+  const of = (life: string, applied: number) => ({
+    name: life,
+    life,
+    is_ready: true,
+    is_healthy: true,
+    reasons: [],
+    players: 0,
+    sessions: {},
+    rooms: 0,
+    totals: { messages_applied: applied },
+  });
+  const cluster = (at: number, ...nodes: ReturnType<typeof of>[]) => ({
+    ...look(at, { messages_applied: nodes.reduce((sum, each) => sum + (each.totals.messages_applied ?? 0), 0) }),
+    nodes,
+  });
+  const history = new History();
+  history.add(cluster(10, of("a", 100), of("b", 1000)));
+  history.add(cluster(11, of("a", 110), of("b", 1020)));
+
+  expect(history.samples.at(-1)?.applied).toBe(30);
+  expect([of("a", 110), of("b", 1020)].map((each) => history.rateOf(each, "messages_applied"))).toEqual([10, 20]);
+
+  history.add(cluster(12, of("a", 120)));
+  expect(history.samples.at(-1)?.applied).toBeNull();
+  expect(history.rateOf(of("a", 120), "messages_applied")).toBeNull();
+
+  history.add(cluster(13, of("a", 125)));
+  expect(history.samples.at(-1)?.applied).toBe(5);
 });

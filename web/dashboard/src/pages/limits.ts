@@ -5,14 +5,21 @@ import type { Page } from "../page";
 import { h, part } from "../ui/dom";
 import { eventList } from "../ui/events";
 import { count } from "../ui/format";
-import { badge, card, heading, nothing, table } from "../ui/parts";
+import { badge, card, heading, missingNodes, nothing, table } from "../ui/parts";
 
 export const limits: Page = (root, _, shared) => {
   const hits = h("div");
+  const missing = h("div");
   const events = h("div");
   root.append(
     heading("Limits hit", h("a", { href: "#/settings", class: "button" }, "All limits")),
-    h("div", { class: "columns" }, card("Since the start", hits), card("Live", events)),
+    missing,
+    h(
+      "div",
+      { class: "columns" },
+      card(shared.isCluster ? "On all nodes, since their start" : "Since the start", hits),
+      card("Live", events),
+    ),
   );
   const values = new Map<string, number | string>();
   const show = part(hits, (all: (LimitHit & { value: string })[]) =>
@@ -38,7 +45,9 @@ export const limits: Page = (root, _, shared) => {
     events,
     "Each time a limit is reached, it appears here, with the client that reached it.",
   );
+  const showMissing = part(missing, missingNodes);
   const look = (overview: Overview): void => {
+    showMissing(overview.missing);
     show(overview.limits.map((each) => ({ ...each, value: String(values.get(each.limit) ?? "–") })));
     showEvents(shared.events.filter((event) => event.type === "limit.exceeded"));
   };

@@ -1,14 +1,14 @@
-// The node at a glance: live numbers, and the latest events.
+// The node, or all nodes of its cluster together, at a glance: live numbers, and the latest events.
 
 import { askToBroadcast } from "../actions";
-import type { Overview } from "../api";
-import type { Sample } from "../numbers";
+import type { NodeNumbers, Overview } from "../api";
+import type { History, Sample } from "../numbers";
 import type { Page } from "../page";
 import { Chart } from "../ui/chart";
 import { fill, h, part } from "../ui/dom";
 import { eventList } from "../ui/events";
 import { compact, count, counted, took, words } from "../ui/format";
-import { badge, card, heading, loading, nothing } from "../ui/parts";
+import { badge, card, heading, link, loading, missingNodes, nothing, table } from "../ui/parts";
 
 export const overview: Page = (root, _, shared) => {
   const numbers = h("div", { class: "numbers" }, loading());
@@ -60,16 +60,20 @@ export const overview: Page = (root, _, shared) => {
   const kinds = (): string[] => Object.keys(shared.history.last?.rooms ?? {}).sort();
   const outcomes = h("div");
   const events = h("div");
+  const nodes = h("section", { class: "card", hidden: !shared.isCluster });
+  const scope = h("span", { class: "total" });
   root.append(
-    heading("Overview", h("button", { onclick: () => askToBroadcast(kinds()) }, "Message everybody")),
+    heading(["Overview ", scope], h("button", { onclick: () => askToBroadcast(kinds()) }, "Message everybody")),
     health,
     numbers,
+    nodes,
     h("div", { class: "charts" }, ...charts.map((each) => each.chart.element)),
     h("div", { class: "columns" }, card("Resumes by outcome", outcomes), card("Events", events)),
   );
   const showOutcomes = part(outcomes, drawOutcomes);
   const showEvents = eventList(events, "Joins, drops, resumes and more appear here as they happen.");
   const showHealth = part(health, drawHealth);
+  const showNodes = part(nodes, drawNodes);
   const show = (look: Overview): void => {
     const { samples } = shared.history;
     const now = samples.at(-1);
@@ -78,7 +82,12 @@ export const overview: Page = (root, _, shared) => {
     }
     drawNumbers(numbers, look, now);
     showEvents(shared.events);
-    showHealth([look.node.is_ready, look.node.is_healthy, look.node.reasons]);
+    showHealth([look.nodes.length > 0 ? look.nodes : [look.node], look.missing]);
+    if (shared.isCluster) {
+      const known = look.nodes.length;
+      scope.textContent = `of ${counted(known, "node")}`;
+      showNodes([look.nodes.map((each) => row(each, shared.history)), look.missing]);
+    }
     showOutcomes([look.totals.resumed ?? 0, look.totals.resynced ?? 0, look.totals.reset ?? 0, look.drops]);
     const at = samples.map((each) => each.at);
     for (const each of charts) {
@@ -142,12 +151,61 @@ function drawNumbers(root: HTMLElement, look: Overview, now: Sample): void {
   }
 }
 
-function drawHealth([isReady, isHealthy, reasons]: [boolean, boolean, string[]]) {
-  if (isReady && isHealthy) {
-    return null;
-  }
-  const what = isHealthy ? "This node accepts no new rooms" : "This node is unhealthy";
-  return h("p", { class: "warning", role: "alert" }, `${what}: ${reasons.join("; ") || "no reason given"}.`);
+interface Health {
+  name: string;
+  is_ready: boolean;
+  is_healthy: boolean;
+  reasons: string[];
+}
+
+function drawHealth([nodes, missing]: [Health[], string[]]) {
+  const unwell = nodes.filter((each) => !(each.is_ready && each.is_healthy));
+  return [
+    missingNodes(missing),
+    ...unwell.map(({ name, is_healthy, reasons }) => {
+      const which = nodes.length > 1 ? `The node ${name}` : "This node";
+      const what = is_healthy ? "accepts no new rooms" : "is unhealthy";
+      return h(
+        "p",
+        { class: "warning", role: "alert" },
+        `${which} ${what}: ${reasons.join("; ") || "no reason given"}.`,
+      );
+    }),
+  ];
+}
+
+type Row = [string, string, number, number, number, string, string];
+
+function row(node: NodeNumbers, history: History): Row {
+  const rate = (...names: string[]): string => {
+    const value = history.rateOf(node, ...names);
+    return value === null ? "–" : `${compact(value)}/s`;
+  };
+  const state = !node.is_healthy ? "unhealthy" : node.is_ready ? "ready" : "not ready";
+  const { connected = 0, disconnected = 0 } = node.sessions;
+  return [node.name, state, node.rooms, connected, disconnected, rate("messages_applied"), rate("drops")];
+}
+
+function drawNodes([rows, missing]: [Row[], string[]]) {
+  return [
+    h("h2", null, link("#/nodes", "Nodes")),
+    table(
+      "Nodes",
+      ["Node", "State", "Rooms", "Connected", "Disconnected", "Messages", "Drops"],
+      [
+        ...rows.map(([name, state, rooms, connected, disconnected, messages, drops]) => [
+          h("b", null, name),
+          badge(state),
+          count(rooms),
+          count(connected),
+          count(disconnected),
+          messages,
+          drops,
+        ]),
+        ...missing.map((name) => [h("b", null, name), badge("no answer"), "–", "–", "–", "–", "–"]),
+      ],
+    ),
+  ];
 }
 
 function drawOutcomes([resumed, resynced, reset, drops]: [number, number, number, Record<string, number>]) {

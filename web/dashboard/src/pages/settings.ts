@@ -1,13 +1,14 @@
-// The settings of this node, and which of them differ from the defaults.
+// The settings of a node, and which of them differ from the defaults.
 
-import { get, type KindInfo, type Settings } from "../api";
+import { get, type KindInfo, type NodeList, type Settings } from "../api";
 import type { Page } from "../page";
 import { reasonOf } from "../ui/dialog";
 import { fill, h } from "../ui/dom";
 import { counted, date, span } from "../ui/format";
 import { card, facts, heading, loading, table } from "../ui/parts";
 
-export const settings: Page = (root) => {
+export const settings: Page = (root, _, shared) => {
+  const which = h("select", { "aria-label": "Node", hidden: true, onchange: () => void look() });
   const node = h("div", null, loading());
   const kinds = h("div");
   const limits = h("div");
@@ -38,7 +39,7 @@ export const settings: Page = (root) => {
     );
   };
   root.append(
-    heading("Settings"),
+    heading("Settings", which),
     card("Node", node),
     card("Kinds of rooms", kinds),
     card(
@@ -47,10 +48,16 @@ export const settings: Page = (root) => {
       limits,
     ),
   );
+  const offer = async (): Promise<void> => {
+    const { nodes } = await get<NodeList>("/v1/nodes");
+    const alive = nodes.filter((each) => each.state === "alive");
+    fill(which, ...alive.map((each) => h("option", { value: each.life, selected: each.is_self }, each.name)));
+    which.hidden = false;
+  };
   const look = async (): Promise<void> => {
     try {
       const [told, offered] = await Promise.all([
-        get<Settings>("/v1/settings"),
+        get<Settings>("/v1/settings", { node: which.value }),
         get<{ kinds: KindInfo[] }>("/v1/kinds"),
       ]);
       all = told.limits;
@@ -62,6 +69,10 @@ export const settings: Page = (root) => {
     }
   };
   void look();
+  if (shared.isCluster) {
+    // The settings of this node are useful without the list too.
+    offer().catch(() => {});
+  }
   return () => {};
 };
 

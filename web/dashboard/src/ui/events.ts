@@ -1,4 +1,4 @@
-// The latest events of the node, redrawn with every overview.
+// The latest events of all nodes, redrawn with every overview.
 
 import type { EventInfo } from "../api";
 import { h, part } from "./dom";
@@ -18,20 +18,18 @@ export function eventList(element: HTMLElement, empty: string): (events: EventIn
 }
 
 function drawEvent(event: EventInfo): HTMLElement {
-  const { player, player_name, session, room, reason, kind, away_s, limit, action, address } = event.body as Record<
-    string,
-    string
-  >;
+  const { player, player_name, session, room, reason, kind, away_s, limit, action, address, node, why } =
+    event.body as Record<string, string>;
   const who = player
     ? playerLink(player, player_name)
     : session
       ? sessionLink(session)
       : room
         ? roomLink(room)
-        : address;
+        : address || node;
   return h(
     "li",
-    null,
+    { class: event.node !== "" && "of-node" },
     h("time", null, clock(event.at)),
     h("span", { class: "event-type" }, limit ? h("code", null, limit) : words(event.type)),
     h(
@@ -42,6 +40,9 @@ function drawEvent(event: EventInfo): HTMLElement {
       kind && ` ${kind}`,
       reason && reason !== "dropped" && ` ${words(reason)}`,
       away_s !== undefined && ` after ${span(Number(away_s))}`,
+      // A node that is missing, or whose events are lost.
+      why && !who && ` ${why}`,
     ),
+    event.node !== "" && h("small", { class: "event-node", title: "The node that tells of it" }, event.node),
   );
 }

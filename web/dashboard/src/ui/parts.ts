@@ -32,6 +32,10 @@ const TONES: Record<string, string> = {
   refused: "warn",
   closed: "bad",
   cancelled: "quiet",
+  ready: "good",
+  "not ready": "warn",
+  unhealthy: "bad",
+  "no answer": "bad",
   ended: "bad",
   failed: "bad",
   timed_out: "bad",
@@ -64,6 +68,13 @@ export function facts(...pairs: [string, Child][]): HTMLElement {
 /** An empty state: what is missing, and what to do. */
 export function nothing(title: string, ...hint: Child[]): HTMLElement {
   return h("div", { class: "nothing" }, h("strong", null, title), h("p", null, ...hint));
+}
+
+/** Which nodes of the cluster did not answer, if any. */
+export function missingNodes(names: string[]): HTMLElement | false {
+  const what =
+    names.length > 1 ? "do not answer: their numbers are missing." : "does not answer: its numbers are missing.";
+  return names.length > 0 && h("p", { class: "warning", role: "alert" }, `${names.join(", ")} ${what}`);
 }
 
 export function loading(): HTMLElement {
