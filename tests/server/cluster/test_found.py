@@ -186,3 +186,26 @@ async def test_the_rooms_of_a_node_that_stops_do_not_wait_for_a_client_that_does
         assert not stopping.done()
         nodes.a.link(ann).cut()
         await stopping
+
+
+@in_virtual_time
+async def test_a_session_that_another_node_has_taken_is_not_handed_over_as_well() -> None:
+    async with Nodes("ab") as nodes:
+        ann, bob = await nodes.connect("ann", "a"), await nodes.connect("bob", "b")
+        room = await bob.join_or_create("table")
+        own = await ann.join((await ann.create("table")).id)
+        await own.leave()
+        await asyncio.sleep(1.0)
+        # As if another node had read it, and written it first.
+        record = nodes.disk.entries[key := f"session/{ann.id}"]
+        await store_of(nodes, "b").put(key, record.value, record.revision)
+        store_of(nodes, "a").latency_s = 0.1
+        nodes.a.broadcast(Said("on its way to the store", 1))
+        await asyncio.sleep(0.01)
+
+        await ann.join(room.id)
+
+        # It has resumed from the store, and was handed over then. Two copies would differ.
+        assert ann.outcome is not None
+        assert ann.outcome.kind == "resumed"
+        assert nodes.where_session(ann.id) == ["b"]

@@ -199,9 +199,13 @@ class Handovers:
     async def _settled(self, session: Session) -> int:
         try:
             async with asyncio.timeout(self._limits.commit_timeout_s):
-                return await self._saved.settled(session)
+                revision = await self._saved.settled(session)
         except TimeoutError:
             raise Throttled("the store does not save at the moment; try again") from None
+        if session.state is SessionState.ENDED:
+            # What was on its way shows that another node has it: a copy of ours would be a second one.
+            raise Throttled("this session is on another node now; ask again")
+        return revision
 
     async def follow_with(
         self,
