@@ -57,6 +57,7 @@ SERVER_ORDER = (
     *(
         "session_events",
         "sessions",
+        "presence",
         "agent_sessions",
         "messages",
         "display_names",

@@ -518,7 +518,7 @@ class FakeBackend:
         pending = sum(placement.status == "pending" for placement in self.placements.values())
         return [QueueInfo("europe", ["node-1"], timeout_s=30.0, pending=pending)]
 
-    def start_placement(self, request: StartPlacement) -> PlacementInfo:
+    async def start_placement(self, request: StartPlacement) -> PlacementInfo:
         if request.queue != "europe":
             raise NotFound(f"there is no queue {request.queue!r}")
         if (known := self._known(request.id, request)) is not None:
@@ -530,16 +530,16 @@ class FakeBackend:
         self._remember(request.id, request, placement_id)
         return placement
 
-    def list_placements(self) -> list[PlacementInfo]:
-        return list(self.placements.values())
+    async def list_placements(self) -> tuple[list[PlacementInfo], list[str]]:
+        return list(self.placements.values()), ["node-3"]
 
-    def get_placement(self, placement_id: str) -> PlacementInfo:
+    async def get_placement(self, placement_id: str) -> PlacementInfo:
         if placement_id not in self.placements:
             raise NotFound(f"there is no placement {placement_id[:80]!r}")
         return self.placements[placement_id]
 
-    def stop_placement(self, placement_id: str) -> PlacementInfo:
-        placement = self.get_placement(placement_id)
+    async def stop_placement(self, placement_id: str) -> PlacementInfo:
+        placement = await self.get_placement(placement_id)
         if placement.status != "pending":
             raise Conflict(f"the placement is {placement.status} already")
         self.placements[placement_id] = replace(placement, status="cancelled")

@@ -38,7 +38,7 @@ async def test_placements_and_queues_are_listed(world: World) -> None:
     client = await world.client()
     started = (await client.post("/v1/placements", json=WISH)).json()
 
-    assert (await client.get("/v1/placements")).json() == {"placements": [started]}
+    assert (await client.get("/v1/placements")).json() == {"placements": [started], "missing": ["node-3"]}
     assert (await client.get("/v1/queues")).json() == {
         "queues": [{"name": "europe", "destinations": ["node-1"], "timeout_s": 30.0, "pending": 1}]
     }

@@ -459,6 +459,9 @@ class ClusterLimits:
     handover_s: float = _limit(
         10.0, "how long a session that came from another node waits for its connection", "its grace begins"
     )
+    notices_kept_max: int = _limit(
+        64, "notices to a client that is on its way to another node", "the next ones are lost: ask again"
+    )
     move_rest_s: float = _limit(
         0.3, "how long a room that moves waits until what its clients have sent is carried out", "these have to resume"
     )
@@ -469,7 +472,7 @@ class ClusterLimits:
         64, "players of a private room who find it from other nodes", "others find it on the room's own node"
     )
     questions_kept_max: int = _limit(
-        10_000, "requests of players on other nodes that are carried out here, or were lately", "`throttled`"
+        10_000, "requests of players of other nodes that are carried out here, or were lately", "`throttled`"
     )
     news_waiting_max: int = _limit(
         10_000, "bans, sign-outs and the like on their way to the other nodes", "these read the store instead"

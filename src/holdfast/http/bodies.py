@@ -192,9 +192,11 @@ class QueueList(Struct, frozen=True):
 
 
 class PlacementList(Struct, frozen=True):
-    """The placements of a node."""
+    """Placements."""
 
     placements: list[PlacementInfo]
+    missing: list[str] = []
+    """The nodes of a cluster that did not answer."""
 
 
 class PacketTargetList(Struct, frozen=True):

@@ -77,6 +77,8 @@ class SessionNews(Struct, frozen=True, array_like=True):
     end_reason: str = ""
     """Why it has ended; empty if it has not."""
     end_message: str = ""
+    notices: list[tuple[str, str, bytes]] = []
+    """Notices to it: topic, key and body."""
 
 
 class NotFollowed(Struct, frozen=True, array_like=True):

@@ -308,6 +308,9 @@ REQUESTS: dict[str, type[Struct]] = {
 READS = frozenset({"get_placement", "mine", "search", "watch"})
 """Read-only requests: their answers are long, and a repeated request is carried out again."""
 
+REMOTE = frozenset({"release", "reserve", "stop_waiting", "update", "wait"})
+"""Requests about a room that leave the session where it is: in a cluster the node of the room carries them out."""
+
 
 def fingerprint(request: Struct) -> bytes:
     """Equal for equal requests, and different for different ones."""

@@ -5,6 +5,7 @@ Fields are only ever added, with defaults: nodes of two versions hear each other
 
 from msgspec import Struct
 
+from holdfast.schemas.placement import PlacementInfo
 from holdfast.schemas.requests import JoinOrCreate, StartPlacement
 from holdfast.schemas.room import RoomInfo
 from holdfast.schemas.rows import NumberedRow
@@ -67,6 +68,67 @@ class PlayersGone(Struct, frozen=True, array_like=True):
 
     life: str
     players: list[str]
+
+
+class PlayersLooked(Struct, frozen=True, array_like=True):
+    """Which of these players have a session on your node? Tell that life when they have none there any more."""
+
+    life: str
+    players: list[str]
+
+
+class PlayerNotice(Struct, frozen=True, array_like=True):
+    """Something that all sessions of a player should hear."""
+
+    player: str
+    topic: str
+    key: str
+    body: bytes
+    """In MessagePack."""
+
+
+class PlayerNotices(Struct, frozen=True, array_like=True):
+    """Tell it to those that are on your node."""
+
+    notices: list[PlayerNotice]
+
+
+# Requests about rooms of other nodes
+
+
+class RemoteCaller(Struct, frozen=True, array_like=True):
+    """The session that asks."""
+
+    session: str
+    life: str
+    """Its node."""
+    player: str
+    name: str
+    address: str
+    roles: list[str]
+    wrong_guesses: int
+
+
+class RemoteRequest(Struct, frozen=True, array_like=True):
+    """Carry out a request of a session of another node; the same `id` again gets the same answer."""
+
+    id: str
+    caller: RemoteCaller
+    operation: str
+    arguments: bytes
+    """In MessagePack, like the answer."""
+
+
+class RemoteDone(Struct, frozen=True, array_like=True):
+    """The answer, or the refusal."""
+
+    body: bytes = b""
+    code: str = ""
+    message: str = ""
+    wrong_guesses: int = 0
+    """How many more wrong guesses the session has made."""
+    is_elsewhere: bool = False
+    """The room is not here."""
 
 
 # `join_or_create`
@@ -190,3 +252,27 @@ class GiveUpRoom(Struct, frozen=True, array_like=True):
     """End the room of a placement that has ended meanwhile."""
 
     room: str
+
+
+class PlacementAsked(Struct, frozen=True, array_like=True):
+    """Show, or stop, a placement of yours."""
+
+    id: str
+    owner: str | None
+    """Only if it is this player's."""
+
+
+class PlacementStarted(Struct, frozen=True, array_like=True):
+    """Start a placement, or show the one that was started by the same request."""
+
+    request: StartPlacement
+    owner: str
+    address: str
+
+
+class KnownPlacement(Struct, frozen=True, array_like=True):
+    """A placement, or the refusal; neither if it is not known here."""
+
+    info: PlacementInfo | None = None
+    code: str = ""
+    message: str = ""

@@ -52,7 +52,8 @@ from holdfast.server.durability.recovery import Recovery
 from holdfast.server.durability.rollbacks import Rollbacks
 from holdfast.server.durability.room_writer import WriterContext
 from holdfast.server.health import Drain, HealthMonitor
-from holdfast.server.placement import OwnFleet, PlacementOperations, Placements
+from holdfast.server.placement import OwnFleet, PlacementDesk, PlacementOperations, Placements
+from holdfast.server.presence import Presence
 from holdfast.server.room_factory import RoomFactory
 from holdfast.server.rooms.listeners import RoomListeners
 from holdfast.server.rooms.outbox import Carry, Outbox
@@ -184,6 +185,7 @@ class ServerParts:
         self.lifecycle = SessionLifecycle(self.context, self.settings.shares)
         self.sessions = self.lifecycle.registry
         self.notices = Notices(self.sessions)
+        self.presence = Presence(self.sessions)
         self.stored = StoredSessions()
         self.lifetimes = Lifetimes(clock, self.connections, self.lifecycle.end_session)
         self.session_limiter = SessionLimiter(clock, limits, renew=self.lifetimes.renew, save=self._save_session)
@@ -245,6 +247,7 @@ class ServerParts:
             turn_meter=self.metrics.turns_of,
             trace=lambda: self.tracing.message if self.tracing is not None else None,
             lifecycle=self.lifecycle,
+            presence=self.presence,
             stored=self.stored,
             player_saves=self.player_saves,
             outbox=self.outbox,
@@ -271,6 +274,7 @@ class ServerParts:
             context,
             settings.shares,
             sessions=self.sessions,
+            presence=self.presence,
             stored=self._stored_rooms,
             make_runner=self._factory.make,
             reserved=reserved,
@@ -295,6 +299,7 @@ class ServerParts:
             seat_given_back=self.drain.look_at,
             gone=self._room_gone,
             check_name=self.rooms.check_name,
+            update=self.rooms.update,
             updated=self.rooms.updated,
             seat_offered=self.notices.offer,
         )
@@ -372,6 +377,7 @@ class ServerParts:
             make_id=lambda: new_id(random.randbytes(_PLACEMENT_ID_BYTES)),
             changed=self._placement_changed,
         )
+        self.placement_desk = PlacementDesk(self.placements)
         operations = self._directory_operations = DirectoryOperations(
             self.context, self.rooms, sessions=self.sessions, stored=self.stored, names=self.display_names
         )
@@ -379,7 +385,7 @@ class ServerParts:
             self.context,
             {
                 **operations.table(),
-                **PlacementOperations(self.placements, self.rooms).table(),
+                **PlacementOperations(self.placement_desk, self.rooms).table(),
                 "confirm": self.linking.confirm,
                 "link": self.linking.link,
             },
@@ -505,15 +511,23 @@ class ServerParts:
             messages=self.session_messages,
             drain=self.drain,
             access=self.access,
+            notices=self.notices,
+            presence=self.presence,
+            shares=self.settings.shares,
         )
         self.sign_in.space_elsewhere = parts.directory.sign_ins.space
         self.stored.confirm = durable.confirm
         self.handshake.look_elsewhere = parts.edge.look
         self.handshake.is_leaving = parts.departures.is_leaving
         self.requests.look_elsewhere = parts.rooms.look
+        self.requests.ask_elsewhere = parts.directory.remote.ask
+        operations = self._directory_operations
+        parts.directory.remote.operations = {**operations.table(), "enter": operations.enter}
         self.requests.on_answered = parts.handovers.settled
-        self._directory_operations.others = parts.directory
+        operations.others = parts.directory
+        parts.directory.share_guesses(operations)
         self.placements.fleet = parts.directory.fleet(self._own_fleet)
+        self.placement_desk.others = parts.directory.placements(self.placements)
 
     # The order in which the parts handle events
 

@@ -72,7 +72,7 @@ class Operations:
         self.access = parts.access
         self.bans = parts.access.bans
         self.accounts = AccountOperations(settings.authenticators, parts.access.sign_out)
-        self.placements = parts.placements
+        self.placements = parts.placement_desk
         self.node = NodeOverview(
             parts.clock,
             sessions=parts.sessions,

@@ -174,6 +174,11 @@ class Placements:
         self._changed(placement.info, owner)
         return placement.info
 
+    def knows(self, placement_id: str) -> bool:
+        """Whether this node has the placement, or had it lately."""
+        self._prune()
+        return self._known(placement_id) is not None
+
     def get(self, placement_id: str, owner: str | None = None) -> PlacementInfo:
         """The state of a placement; with an owner, only of their own."""
         return self._find(placement_id, owner).info
@@ -355,22 +360,81 @@ class Placements:
             placement.info = structs.replace(placement.info, reason=sentence(reason))
 
 
+class OtherPlacements(Protocol):
+    """The placements of the other nodes of a cluster; `Throttled` if one of these does not answer."""
+
+    async def get(self, placement_id: str, owner: str | None) -> PlacementInfo | None:
+        """The state of a placement; None if no other node has it."""
+
+    async def stop(self, placement_id: str, owner: str | None) -> PlacementInfo | None:
+        """Stop a placement; None if no other node has it."""
+
+    async def start(self, request: StartPlacement, owner: str, address: str) -> PlacementInfo:
+        """Start a placement that has an id, once in the whole cluster."""
+
+    async def list(self) -> tuple[list[PlacementInfo], list[str]]:
+        """Those of the other nodes, and the names of nodes that did not answer."""
+
+
+class PlacementDesk:
+    """Starts, reports and stops placements, on whichever node they are."""
+
+    def __init__(self, placements: Placements) -> None:
+        self._placements = placements
+        self.others: OtherPlacements | None = None
+        """In a cluster: those of the other nodes."""
+
+    async def start(self, request: StartPlacement, owner: str = "", address: str = "") -> PlacementInfo:
+        """As `Placements.start`."""
+        if self.others is None or not request.id or self._placements.knows(request.id):
+            return self._placements.start(request, owner, address)
+        return await self.others.start(request, owner, address)
+
+    async def get(self, placement_id: str, owner: str | None = None) -> PlacementInfo:
+        """As `Placements.get`."""
+        if self.others is not None and not self._placements.knows(placement_id):
+            known = await self.others.get(placement_id, owner)
+            if known is not None:
+                return known
+        return self._placements.get(placement_id, owner)
+
+    async def stop(self, placement_id: str, owner: str | None = None) -> PlacementInfo:
+        """As `Placements.stop`."""
+        if self.others is not None and not self._placements.knows(placement_id):
+            known = await self.others.stop(placement_id, owner)
+            if known is not None:
+                return known
+        return self._placements.stop(placement_id, owner)
+
+    def queues(self) -> list[QueueInfo]:
+        """The queues, and how many placements wait in each on this node."""
+        return self._placements.queues()
+
+    async def list(self) -> tuple[list[PlacementInfo], list[str]]:
+        """Those of all nodes, the oldest first, and the names of nodes that did not answer."""
+        own = self._placements.list()
+        if self.others is None:
+            return own, []
+        theirs, missing = await self.others.list()
+        return sorted([*own, *theirs], key=lambda info: (info.started_at, info.id)), missing
+
+
 class PlacementOperations:
     """The requests of players about placements, each for their own."""
 
-    def __init__(self, placements: Placements, rooms: Directory) -> None:
+    def __init__(self, placements: PlacementDesk, rooms: Directory) -> None:
         self._placements = placements
         self._rooms = rooms
 
     async def start(self, session: Session, request: StartPlacement) -> PlacementInfo:
         self._rooms.check_role(request.kind, session.roles)
-        return self._placements.start(request, session.player_id, session.address)
+        return await self._placements.start(request, session.player_id, session.address)
 
     async def get(self, session: Session, request: GetPlacement) -> PlacementInfo:
-        return self._placements.get(request.placement, session.player_id)
+        return await self._placements.get(request.placement, session.player_id)
 
     async def stop(self, session: Session, request: StopPlacement) -> PlacementInfo:
-        return self._placements.stop(request.placement, session.player_id)
+        return await self._placements.stop(request.placement, session.player_id)
 
     def table(self) -> dict[str, Operation]:
         return {"get_placement": self.get, "start_placement": self.start, "stop_placement": self.stop}

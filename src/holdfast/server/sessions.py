@@ -2,7 +2,6 @@
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
 
 from holdfast.core.addresses import AddressQuota, AddressShares
 from holdfast.core.connection import Connection
@@ -274,30 +273,41 @@ class Notices:
 
     def __init__(self, registry: SessionRegistry) -> None:
         self._registry = registry
+        self.elsewhere: Callable[[PlayerId, Notice], None] | None = None
+        """In a cluster: tells the player's sessions on other nodes."""
+        self.divert: Callable[[Session, Notice], bool] = _never
+        """Whether the notice follows a session that is on its way from one node to another."""
 
     def rooms(self, session: Session, watch_id: str, changed: list[RoomInfo], removed: list[str]) -> None:
         """Changes in a watched search; they must fit in one payload."""
-        self._send(session, "rooms", watch_id, RoomsChanged(changed, removed))
+        self.send(session, Notice("rooms", watch_id, RoomsChanged(changed, removed)))
 
     def offer(self, player_id: PlayerId, place: WaitInfo) -> None:
         """A seat is reserved for a player on the waitlist."""
-        self._send_to(player_id, "offer", place.room, place)
+        self._send_to(player_id, Notice("offer", place.room, place))
 
     def placement(self, player_id: PlayerId, info: PlacementInfo) -> None:
         """The state of a placement changed."""
-        self._send_to(player_id, "placement", info.id, info)
+        self._send_to(player_id, Notice("placement", info.id, info))
 
     def stopping(self, session: Session, deadline_s: float) -> None:
         """The server stops within `deadline_s` seconds."""
-        self._send(session, "stopping", "", Stopping(deadline_s))
+        self.send(session, Notice("stopping", "", Stopping(deadline_s)))
 
-    def _send_to(self, player_id: PlayerId, topic: str, key: str, body: Any) -> None:
+    def _send_to(self, player_id: PlayerId, notice: Notice) -> None:
+        self.send_here(player_id, notice)
+        if self.elsewhere is not None:
+            self.elsewhere(player_id, notice)
+
+    def send_here(self, player_id: PlayerId, notice: Notice) -> None:
+        """Send it to the sessions of a player on this server."""
         for session in self._registry.of_player(player_id):
-            self._send(session, topic, key, body)
+            self.send(session, notice)
 
-    def _send(self, session: Session, topic: str, key: str, body: Any) -> None:
-        if session.connection is not None:
-            session.connection.send(Notice(topic, key, body))
+    def send(self, session: Session, notice: Notice) -> None:
+        """Send it, if the session is connected."""
+        if not self.divert(session, notice) and session.connection is not None:
+            session.connection.send(notice)
 
 
 def _nothing(*_: object) -> None:

@@ -35,7 +35,7 @@ def _start(server: MemoryServer, *players: str, kind: str = "arena", **wish: Any
 
 
 def _placement(server: MemoryServer, placement_id: str) -> PlacementInfo:
-    return server.operate.placements.get(placement_id)
+    return server.parts.placements.get(placement_id)
 
 
 async def _settled(server: MemoryServer, placement_id: str) -> PlacementInfo:
@@ -182,7 +182,7 @@ async def test_a_room_that_is_made_after_its_placement_was_stopped_is_given_up()
         placement = _start(server, "a", "b")
         await a_moment()
 
-        stopped = server.operate.placements.stop(placement)
+        stopped = await server.operate.placements.stop(placement)
         begun.set()
         await a_moment()
 

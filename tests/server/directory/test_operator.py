@@ -240,15 +240,15 @@ async def test_an_operator_starts_watches_and_stops_placements(world: World) -> 
     assert [(queue.name, queue.destinations, queue.pending) for queue in backend.placements.queues()] == [
         ("here", ["*"], 0), ("moon", ["region:moon"], 0),
     ]  # fmt: skip
-    started = backend.placements.start(StartPlacement("here", "chat", [PlacedPlayer("ada")], id="mine"))
-    same = backend.placements.start(StartPlacement("here", "chat", [PlacedPlayer("ada")], id="mine"))
+    started = await backend.placements.start(StartPlacement("here", "chat", [PlacedPlayer("ada")], id="mine"))
+    same = await backend.placements.start(StartPlacement("here", "chat", [PlacedPlayer("ada")], id="mine"))
     async for event in events:
         if event.type == "placement.changed" and event.body["status"] != "pending":
             break
-    placed = backend.placements.get("mine")
-    waiting = backend.placements.start(StartPlacement("moon", "chat"))
+    placed = await backend.placements.get("mine")
+    waiting = await backend.placements.start(StartPlacement("moon", "chat"))
     pending = [queue.pending for queue in backend.placements.queues()]
-    stopped = backend.placements.stop(waiting.id)
+    stopped = await backend.placements.stop(waiting.id)
 
     assert started.id == same.id == "mine"
     assert (placed.status, placed.node) == ("fulfilled", backend.health.info().name)
@@ -257,11 +257,11 @@ async def test_an_operator_starts_watches_and_stops_placements(world: World) -> 
     assert [seat.player for seat in backend.rooms.seats(placed.room.id)] == ["ada"]
     assert pending == [0, 1]
     assert stopped.status == "cancelled"
-    assert [each.id for each in backend.placements.list()] == ["mine", waiting.id]
+    assert [each.id for each in (await backend.placements.list())[0]] == ["mine", waiting.id]
     with pytest.raises(Conflict):
-        backend.placements.stop("mine")
+        await backend.placements.stop("mine")
     with pytest.raises(Conflict):
-        backend.placements.start(StartPlacement("here", "chat", id="mine"))
+        await backend.placements.start(StartPlacement("here", "chat", id="mine"))
     assert len(server.rooms) == 1
 
 

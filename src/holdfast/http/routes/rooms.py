@@ -269,7 +269,7 @@ async def list_queues(server: Server) -> QueueList:
 @route(get, _PLACEMENTS, "placements", "List placements", Scope.READ)
 async def list_placements(server: Server) -> PlacementList:
     """The pending ones, and those that ended recently."""
-    return PlacementList(server.placements.list())
+    return PlacementList(*await server.placements.list())
 
 
 @route(
@@ -281,17 +281,17 @@ async def list_placements(server: Server) -> PlacementList:
 )
 async def start_placement(server: Server, data: JSONBody[StartPlacement]) -> Answer[PlacementInfo]:
     """With an `id` of your own it is safe to send again: the response is the same placement."""
-    placement = server.placements.start(data)
+    placement = await server.placements.start(data)
     return Answer(placement, headers=location("placements", placement.id))
 
 
 @route(get, _PLACEMENT, "placements", "Get a placement", Scope.READ)
 async def get_placement(server: Server, placement_id: PlacementPath) -> PlacementInfo:
     """Pending until it is fulfilled, cancelled, timed_out or failed; it has a room once it is fulfilled."""
-    return server.placements.get(placement_id)
+    return await server.placements.get(placement_id)
 
 
 @route(delete, _PLACEMENT, "placements", "Stop a placement", Scope.ROOMS, "conflict", "throttled", status_code=200)
 async def stop_placement(server: Server, placement_id: PlacementPath) -> PlacementInfo:
     """Only while it is pending."""
-    return server.placements.stop(placement_id)
+    return await server.placements.stop(placement_id)

@@ -1,13 +1,15 @@
 """Sessions that are being handed over to another node: what happens to them meanwhile waits for the outcome.
 
 The record that the other node gets is of one moment. An end, a message or a client that returns after it would be lost
-with the copy that stays here. So ends and messages are kept, and given to whichever node has the session in the end;
-clients that return wait until that is known.
+with the copy that stays here. So ends, messages and notices are kept, and given to whichever node has the session in
+the end; clients that return wait until that is known.
 """
 
 import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+
+import msgspec
 
 from holdfast.cluster.port import BusError
 from holdfast.core.errors import Refused
@@ -15,14 +17,18 @@ from holdfast.core.reasons import Reason
 from holdfast.core.session import Session, SessionState
 from holdfast.logs import get_logger
 from holdfast.schemas.cluster import SessionNews
+from holdfast.schemas.frames import Notice
 from holdfast.server.cluster.node import ClusterNode
 from holdfast.server.context import Context
 from holdfast.server.session_messages import SessionMessages
-from holdfast.server.sessions import SessionLifecycle
+from holdfast.server.sessions import Notices, SessionLifecycle
 
 log = get_logger("holdfast.cluster")
 
 _NEWS = "session_news"
+
+_encode = msgspec.msgpack.encode
+_decode = msgspec.msgpack.decode
 
 
 @dataclass(slots=True)
@@ -32,6 +38,7 @@ class _Departure:
     decided: asyncio.Future[None]
     messages: list[tuple[str, bytes]] = field(default_factory=list)
     messages_bytes: int = 0
+    notices: list[Notice] = field(default_factory=list)
     end: tuple[Reason, str] | None = None
 
 
@@ -39,13 +46,19 @@ class Departures:
     """The sessions of this node that another one is about to have."""
 
     def __init__(
-        self, context: Context, node: ClusterNode, lifecycle: SessionLifecycle, messages: SessionMessages
+        self,
+        context: Context,
+        node: ClusterNode,
+        lifecycle: SessionLifecycle,
+        messages: SessionMessages,
+        notices: Notices,
     ) -> None:
         self._loop = context.clock.loop
         self._limits = context.limits
         self._node = node
         self._lifecycle = lifecycle
         self._messages = messages
+        self._notices = notices
         self._leaving: dict[Session, _Departure] = {}
         self._by_id: dict[str, _Departure] = {}
         self._telling: set[asyncio.Task[None]] = set()
@@ -79,6 +92,8 @@ class Departures:
                 continue
             for name, body in departure.messages:
                 self._messages.push(session, name, body)
+            for notice in departure.notices:
+                self._notices.send(session, notice)
             if departure.end is not None:
                 self._lifecycle.end_session(session, *departure.end)
 
@@ -87,12 +102,13 @@ class Departures:
         ended: dict[Session, tuple[Reason, str]] = {}
         for session in sessions:
             departure = self._ended(session)
-            if departure is None or not (departure.messages or departure.end):
+            if departure is None or not (departure.messages or departure.notices or departure.end):
                 continue
             if departure.end is not None:
                 ended[session] = departure.end
             reason, message = departure.end or ("", "")
-            news = SessionNews(session.id, departure.messages, str(reason), message)
+            notices = [(each.topic, each.key, _encode(each.body)) for each in departure.notices]
+            news = SessionNews(session.id, departure.messages, str(reason), message, notices)
             task = self._loop.create_task(self._tell(life, news))
             self._telling.add(task)
             task.add_done_callback(self._telling.discard)
@@ -125,6 +141,15 @@ class Departures:
         departure.messages.append((name, body))
         return True
 
+    def keeps(self, session: Session, notice: Notice) -> bool:
+        """Whether a notice is kept until it is known which node has the session."""
+        departure = self._leaving.get(session)
+        if departure is None or session.connection is None:
+            return False
+        if len(departure.notices) < self._limits.notices_kept_max:
+            departure.notices.append(notice)
+        return True
+
     # To the other node, and from it
 
     async def _tell(self, life: str, news: SessionNews) -> None:
@@ -144,6 +169,8 @@ class Departures:
             return False
         for name, body in news.messages:
             self._messages.push(session, name, body)
+        for topic, key, notice in news.notices:
+            self._notices.send(session, Notice(topic, key, _decode(notice)))
         if news.end_reason:
             self._lifecycle.end_session(session, Reason(news.end_reason), news.end_message)
         return True

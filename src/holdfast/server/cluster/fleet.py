@@ -24,18 +24,17 @@ _ID_BYTES = 9
 class ClusterFleet:
     """All nodes that live; a `Fleet`."""
 
-    def __init__(self, node: ClusterNode, asking: Asking, own: OwnFleet, limits: Limits, random: Random) -> None:
+    def __init__(
+        self, node: ClusterNode, asking: Asking, own: OwnFleet, repeats: Repeats, limits: Limits, random: Random
+    ) -> None:
         self._node = node
         self._asking = asking
         self._own = own
         self._limits = limits
         self._random = random
-        self._repeats = Repeats(limits.activation_s, limits.questions_kept_max)
+        self._repeats = repeats
         asking.answer(_PLACE, PlaceRoom, self._place_here)
         asking.answer(_GIVE_UP, GiveUpRoom, self._give_up_here)
-
-    def stop(self) -> None:
-        self._repeats.stop()
 
     def nodes(self) -> list[NodeInfo]:
         beats = [
@@ -89,7 +88,10 @@ class ClusterFleet:
     async def _place_here(self, asked: PlaceRoom) -> RoomInfo:
         own = self._own.nodes()[0].name
         return await self._repeats.once(
-            asked.id, lambda: self._own.place(own, asked.request, asked.owner, asked.address)
+            f"{_PLACE} {asked.id}",
+            lambda: self._own.place(own, asked.request, asked.owner, asked.address),
+            player=asked.owner,
+            address=asked.address,
         )
 
     async def _give_up_here(self, asked: GiveUpRoom) -> bool:

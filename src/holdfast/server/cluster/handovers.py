@@ -14,7 +14,7 @@ waits for a connection, and before it counts as dropped that node asks all other
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
 
@@ -29,7 +29,7 @@ from holdfast.core.session import Session, SessionState
 from holdfast.logs import get_logger
 from holdfast.schemas.cluster import NotFollowed, SessionHandover, Taken
 from holdfast.schemas.events import SessionArrived
-from holdfast.schemas.frames import Request
+from holdfast.schemas.frames import Notice, Request
 from holdfast.server.cluster.departures import Departures
 from holdfast.server.cluster.finder import Finder, Unsure
 from holdfast.server.cluster.node import ClusterNode
@@ -75,6 +75,8 @@ class _WaitingSession:
     requests: Sequence[tuple[int, str, bytes]]
     timer: asyncio.TimerHandle
     handover: SessionHandover | None = None
+    notices: list[Notice] = field(default_factory=list)
+    """For its client, which does not notice that its connection is on its way."""
 
 
 class Handovers:
@@ -347,6 +349,16 @@ class Handovers:
         self.taken += 1
         return key
 
+    def keeps(self, session: Session, notice: Notice) -> bool:
+        """Whether a notice waits for the session's connection."""
+        key = self._expected.get(session.id)
+        if key is None or session.state is not SessionState.DISCONNECTED:
+            return False
+        notices = self._waiting[key].notices
+        if notice not in notices and len(notices) < self._limits.notices_kept_max:
+            notices.append(notice)
+        return True
+
     def follow(self, key: bytes) -> Accept | None:
         """The connection of a session that has come: it goes on where it stood."""
         waiting = self._no_longer_waits(key)
@@ -375,6 +387,8 @@ class Handovers:
         connection.continued(session)
         self._known(connection)
         self._switches(session, "came")
+        for notice in waiting.notices:
+            connection.send(notice)
         for number, operation, arguments in waiting.requests:
             self._ask(session, Request(number, operation, Raw(arguments)))
 

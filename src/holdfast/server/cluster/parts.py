@@ -6,6 +6,7 @@ from functools import partial
 
 from holdfast.cluster.membership import MemberChange, MemberState
 from holdfast.cluster.setting import Cluster
+from holdfast.core.addresses import AddressShares
 from holdfast.core.session import Session
 from holdfast.observability.exposition import ClusterNumbers, holdfast_version
 from holdfast.schemas.beat import Beat
@@ -31,9 +32,10 @@ from holdfast.server.directory.directory import Directory
 from holdfast.server.durability.committer import Committer
 from holdfast.server.durability.recovery import Recovery
 from holdfast.server.health import Drain
+from holdfast.server.presence import Presence
 from holdfast.server.rooms.outbox import Outbox
 from holdfast.server.session_messages import SessionMessages
-from holdfast.server.sessions import SessionLifecycle
+from holdfast.server.sessions import Notices, SessionLifecycle
 from holdfast.stores.port import Entry
 from holdfast.transports.port import Accept, Subprotocol, TransportLimits
 
@@ -67,6 +69,9 @@ class ClusterParts:
         messages: SessionMessages,
         drain: Drain,
         access: Access,
+        notices: Notices,
+        presence: Presence,
+        shares: AddressShares,
     ) -> None:
         limits = context.limits
         self.place = cluster.place
@@ -134,7 +139,7 @@ class ClusterParts:
             is_carried=outbox.has,
             confirm_rooms=committer.confirm_rooms,
         )
-        self.departures = Departures(context, self.node, lifecycle, messages)
+        self.departures = Departures(context, self.node, lifecycle, messages, notices)
         self.handovers: Handovers = Handovers(
             context,
             self.node,
@@ -167,6 +172,9 @@ class ClusterParts:
             answered=answered,
             is_full=rooms.why_not_taken,
         )
+        notices.divert = lambda session, notice: (
+            self.departures.keeps(session, notice) or self.handovers.keeps(session, notice)
+        )
         self.node.watch.on_change.append(partial(_publish_change, context.publish, self.node))
         self.emptying = Emptying(context, self.node, drain=drain, migration=self.migration, rooms=rooms)
         self.edge = Edge(
@@ -188,6 +196,11 @@ class ClusterParts:
             rooms=rooms,
             lifecycle=lifecycle,
             access=access,
+            notices=notices,
+            presence=presence,
+            shares=shares,
+            grace_s=grace_s,
+            find=self.rooms.life_of,
             has_come=lambda session: self.handovers.hops(session) > 0,
         )
         committer.on_foreign.append(partial(_note_writers, self.node))

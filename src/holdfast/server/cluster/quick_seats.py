@@ -8,55 +8,35 @@ Only the node of a room gives its seats. If two nodes think that they decide, th
 too many.
 """
 
-import asyncio
 from collections import Counter
 from contextlib import suppress
-from dataclasses import dataclass, field
+from functools import partial
 from random import Random
 
-from msgspec import structs
-
 from holdfast.cluster.rendezvous import next_owner
-from holdfast.core.errors import NotFound, Refused, Throttled, refusal
+from holdfast.core.errors import NotFound, Refused, RoomFull, Throttled, refusal
 from holdfast.core.limits import Limits
 from holdfast.core.listed_room import check_open, check_role
 from holdfast.core.session import PlayerId, Session
 from holdfast.core.tokens import printable
 from holdfast.schemas.projection import project
 from holdfast.schemas.requests import Create, JoinOrCreate
-from holdfast.schemas.room import RoomInfo
 from holdfast.schemas.rows import NumberedRow
 from holdfast.schemas.shared import KeepSeats, MakeRoom, Newcomer, RoomMade, SeatAsked, Seated, SeatsKept
-from holdfast.search import Query, parse_query
+from holdfast.search import parse_query
 from holdfast.server.cluster.asking import Asking, Gone, Repeats
 from holdfast.server.cluster.node import ClusterNode
 from holdfast.server.cluster.players import Players
 from holdfast.server.cluster.rows import RowListener, RowTeller
 from holdfast.server.context import Clock
 from holdfast.server.directory.directory import Directory
-from holdfast.server.directory.quick_join import key_of
+from holdfast.server.directory.rooms_to_be import RoomsToBe
+from holdfast.server.rooms.runner import RoomRunner
 
 _SEAT, _KEEP, _MAKE = "find_seat", "keep_seats", "make_room"
 _ID_BYTES = 9
-
-
-@dataclass(slots=True, eq=False)
-class _RoomToBe:
-    """A room that is being made, and the players who will get a seat in it; the first of them is its creator."""
-
-    request: JoinOrCreate
-    key: bytes
-    row: RoomInfo
-    guests: list[Newcomer] = field(default_factory=list)
-    refusals: dict[str, Refused] = field(default_factory=dict)
-    task: asyncio.Task[str] = field(init=False)
-
-    def suits(self, query: Query, now: float) -> bool:
-        """Whether another player whose search this is may have a seat in it."""
-        seats, most = len(self.guests), self.row.max_players
-        if seats >= most or self.request.visibility != "public" or self.request.password:
-            return False
-        return query.matches(structs.replace(self.row, players=seats, open_seats=most - seats), now)
+# A game may fill each of its rooms itself.
+_TRIES_MAX = 3
 
 
 class QuickSeats:
@@ -67,6 +47,7 @@ class QuickSeats:
         node: ClusterNode,
         asking: Asking,
         players: Players,
+        repeats: Repeats,
         *,
         clock: Clock,
         limits: Limits,
@@ -84,19 +65,17 @@ class QuickSeats:
         self._rooms = rooms
         self._teller = teller
         self._listener = listener
-        self._making: dict[_RoomToBe, None] = {}
+        self._to_be: RoomsToBe[str] = RoomsToBe(clock, self._keep_in)
         # Seats that are being asked for, by room.
         self._under_way: Counter[str] = Counter()
-        self._repeats = Repeats(limits.activation_s, limits.questions_kept_max)
+        self._repeats = repeats
         self._patience_s = 2 * limits.activation_s
         asking.answer(_SEAT, SeatAsked, self._asked)
         asking.answer(_KEEP, KeepSeats, self._keep)
         asking.answer(_MAKE, MakeRoom, self._asked_to_make)
 
     def stop(self) -> None:
-        self._repeats.stop()
-        for making in self._making:
-            making.task.cancel()
+        self._to_be.stop()
 
     # On the player's node
 
@@ -130,11 +109,15 @@ class QuickSeats:
     # On the node that decides
 
     async def _asked(self, asked: SeatAsked) -> Seated:
-        return await self._repeats.once(asked.id, lambda: self._find(asked))
+        return await self._repeats.once(
+            f"{_SEAT} {asked.id}", lambda: self._find(asked), player=asked.player, address=asked.address
+        )
 
     async def _find(self, asked: SeatAsked) -> Seated:
         request, guest = asked.request, Newcomer(asked.player, asked.roles)
         wanted = parse_query(request.where, (), kind=request.kind)
+        seats = request.max_players or self._rooms.kind_for(request).max_players
+        tries = _TRIES_MAX
         refused: dict[str, Refused] = {}
         while True:
             async for row in self._rooms.index.open_rows(wanted):
@@ -145,22 +128,19 @@ class QuickSeats:
                         return Seated(row.id)
                     refused |= {row.id: kept[guest.player]}
             # There was no `await` since the search: no seat is listed anywhere at this moment.
-            now = self._clock.wall_clock()
-            making = next((each for each in self._making if each.suits(wanted, now)), None)
+            making = self._to_be.suitable(wanted)
             if making is None:
-                making = self._make(asked)
-            making.guests.append(guest)
+                making = self._to_be.begin(guest.player, request, seats, partial(self._made, asked))
             try:
-                room_id = await asyncio.shield(making.task)
-            except Refused:
-                if making.key == key_of(request):
+                room_id = await self._to_be.join(making, guest, request)
+            except (RoomFull, NotFound):
+                # Its node has gone with it; or with a key, others were quicker to come to it than its creator.
+                tries -= 1
+                if tries == 0:
                     raise
-                # The request of another player failed, not this one.
                 continue
-            if guest.player not in making.refusals:
+            if room_id is not None:
                 return Seated(room_id)
-            if making.guests[0].player == guest.player:
-                raise making.refusals[guest.player]
 
     async def _keep_in(self, room_id: str, guests: list[Newcomer]) -> dict[str, Refused]:
         """Ask the node of a room to keep seats; returns who gets none, and why."""
@@ -196,40 +176,12 @@ class QuickSeats:
             if kept.row is not None:
                 self._listener.heard_row(life, kept.row)
 
-    def _make(self, asked: SeatAsked) -> _RoomToBe:
-        request = asked.request
-        room_type = self._rooms.kind_for(request)
-        seats = request.max_players or room_type.max_players
-        row = RoomInfo(
-            id="",
-            players=0,
-            kind=request.kind,
-            name=request.name,
-            max_players=seats,
-            open_seats=seats,
-            created_at=self._clock.wall_clock(),
-            phase="lobby",
-            properties=request.properties,
-            creator=asked.player,
-        )
-        making = _RoomToBe(request, key_of(request), row)
-        self._making[making] = None
-        making.task = self._clock.loop.create_task(self._made(making, asked))
-        # If nobody waits for it any more, nobody needs its error.
-        making.task.add_done_callback(lambda task: task.cancelled() or task.exception())
-        return making
-
-    async def _made(self, making: _RoomToBe, asked: SeatAsked) -> str:
-        try:
-            made = await self._made_somewhere(asked)
-        finally:
-            del self._making[making]
+    async def _made(self, asked: SeatAsked) -> str:
+        made = await self._made_somewhere(asked)
         assert made.row is not None
-        room_id = made.row.row.info.id
         if made.life != self._node.life:
             self._listener.heard_row(made.life, made.row)
-        making.refusals |= await self._keep_in(room_id, making.guests)
-        return room_id
+        return made.row.row.info.id
 
     async def _made_somewhere(self, asked: SeatAsked) -> RoomMade:
         """A new room: on the player's own node, or on the least loaded one that takes it."""
@@ -258,15 +210,15 @@ class QuickSeats:
         refused: dict[str, tuple[str, str]] = {}
         for guest in asked.guests:
             try:
-                check_role(runner.room.join_role, guest.roles, f"a seat in rooms of the kind {runner.room.kind!r}")
-                check_open(runner.room, PlayerId(guest.player))
-                runner.reservations.reserve_own(PlayerId(guest.player))
+                _keep_one(runner, guest)
             except Refused as why:
                 refused[guest.player] = (why.code, str(why))
         return SeatsKept(refused, self._teller.row(asked.room))
 
     async def _asked_to_make(self, asked: MakeRoom) -> RoomMade:
-        return await self._repeats.once(asked.id, lambda: self._make_here(asked))
+        return await self._repeats.once(
+            f"{_MAKE} {asked.id}", lambda: self._make_here(asked), player=asked.player, address=asked.address
+        )
 
     async def _make_here(self, asked: MakeRoom) -> RoomMade:
         if why_not := self._rooms.why_not_taken(asked.request.kind, 1):
@@ -281,7 +233,16 @@ class QuickSeats:
             if remote is None:
                 raise
             return RoomMade(remote.life, NumberedRow(remote.number, remote.row))
+        # At once: until the answer has arrived, the others find the room.
+        with suppress(Refused):
+            _keep_one(runner, Newcomer(asked.player, asked.roles))
         row = self._teller.row(runner.room.id)
         if row is None:
             raise NotFound("the room closed as soon as it had started")
         return RoomMade(self._node.life, row)
+
+
+def _keep_one(runner: RoomRunner, guest: Newcomer) -> None:
+    check_role(runner.room.join_role, guest.roles, f"a seat in rooms of the kind {runner.room.kind!r}")
+    check_open(runner.room, PlayerId(guest.player))
+    runner.reservations.reserve_own(PlayerId(guest.player))

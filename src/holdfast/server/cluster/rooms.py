@@ -35,12 +35,7 @@ class RemoteRooms:
 
     async def look(self, session: Session, missing: NotFound, requests: Callable[[], list[Request]]) -> None:
         """Hand the session over to the node of the room; returns if the room is here by now."""
-        try:
-            life = await self._life_of(missing)
-        except (Unsure, StoreError):
-            raise Throttled("a node of the cluster does not answer; try again in a moment") from None
-        if life is None:
-            raise missing
+        life = await self.life_of(missing)
         if life == self._node.life:
             return
         if self._handovers.hops(session) >= _HOPS_MAX:
@@ -48,11 +43,19 @@ class RemoteRooms:
         await self._handovers.give(session, life, requests)
         raise Interrupted
 
-    async def _life_of(self, missing: NotFound) -> str | None:
-        if missing.room_id:
-            return await self._takeover.room(missing.room_id)
-        found = await self._finder.find("code", missing.room_code)
-        return found.life if found is not None else None
+    async def life_of(self, missing: NotFound) -> str:
+        """The node that has a room, or takes it now; the refusal if there is no such room."""
+        try:
+            if missing.room_id:
+                life = await self._takeover.room(missing.room_id)
+            else:
+                found = await self._finder.find("code", missing.room_code)
+                life = found.life if found is not None else None
+        except (Unsure, StoreError):
+            raise Throttled("a node of the cluster does not answer; try again in a moment") from None
+        if life is None:
+            raise missing
+        return life
 
 
 def whereabouts(

@@ -1,6 +1,7 @@
 """The rooms of a node: found by id and by kind, created, and forgotten when they end."""
 
 import asyncio
+from collections import deque
 from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -12,7 +13,7 @@ from msgspec.structs import replace
 from holdfast.core.addresses import AddressQuota, AddressShares
 from holdfast.core.by_player import ByPlayer
 from holdfast.core.channel import Channel
-from holdfast.core.errors import Failed, Invalid, NotFound, Throttled
+from holdfast.core.errors import Failed, Invalid, NotFound, Refused, Throttled
 from holdfast.core.join_options import packed_options
 from holdfast.core.listed_room import check_role
 from holdfast.core.reasons import Reason
@@ -41,6 +42,7 @@ from holdfast.server.directory.room_passwords import RoomPasswords
 from holdfast.server.directory.shared_claims import SharedClaims
 from holdfast.server.directory.watches import TellRooms
 from holdfast.server.messages import MessageVersions
+from holdfast.server.presence import Presence
 from holdfast.server.rooms.kinds import check_room_type
 from holdfast.server.rooms.runner import RoomRunner
 from holdfast.server.rooms.services import ReservedSeats
@@ -98,6 +100,7 @@ class Directory:
         shares: AddressShares,
         *,
         sessions: SessionRegistry,
+        presence: Presence,
         stored: StoredRooms,
         make_runner: MakeRunner,
         reserved: ReservedSeats,
@@ -113,6 +116,8 @@ class Directory:
         self._loop = context.clock.loop
         self._publish = context.publish
         self._sessions = sessions
+        self._presence = presence
+        presence.on_gone.append(self.player_gone)
         self._stored = stored
         self._make_runner = make_runner
         self._is_healthy = is_healthy
@@ -129,6 +134,9 @@ class Directory:
         self._of_player: ByPlayer[RoomRunner] = ByPlayer()
         self.reserved = reserved
         self._quota: AddressQuota[str] = AddressQuota(shares)
+        # Updates by the games of rooms whose new names are being claimed on all nodes.
+        self._updates: dict[RoomRunner, deque[Update]] = {}
+        self._updating: set[asyncio.Task[None]] = set()
         self.names = RoomNames(context.limits, context.random, context.clock.now)
         self.index = RoomIndex(context, shares, tell_rooms)
         self.message_versions = MessageVersions()
@@ -436,6 +444,8 @@ class Directory:
     async def close_all(self, within_s: float) -> None:
         """End every room that would not survive this node; a room that stays in a turn is abandoned."""
         self.is_stopping = self._is_closed = True
+        for task in self._updating:
+            task.cancel()
         for deadline in self._beginning.values():
             if not deadline.expired():
                 deadline.reschedule(self._loop.time())
@@ -495,6 +505,39 @@ class Directory:
         if name is not None and room.unique_names:
             self.names.check_name(room.kind, name, room.id)
 
+    def update(self, runner: RoomRunner, request: Update) -> None:
+        """The game changes the entry of its room: at once, unless a new name has to be claimed on all nodes before."""
+        waiting = self._updates.get(runner)
+        if waiting is None and not self._must_claim(runner, request.name):
+            runner.follow(runner.apply_update, request)
+        elif waiting is None:
+            waiting = self._updates[runner] = deque([request])
+            task = self._loop.create_task(self._update_all(runner, waiting))
+            self._updating.add(task)
+            task.add_done_callback(self._updating.discard)
+        elif len(waiting) < self._limits.turns_waiting_max:
+            # In the order in which the game has said so.
+            waiting.append(request)
+        else:
+            runner.failed(Throttled("too many updates wait for a name"), "update")
+
+    async def _update_all(self, runner: RoomRunner, waiting: deque[Update]) -> None:
+        try:
+            while waiting:
+                request = waiting.popleft()
+                try:
+                    async with self.renaming(runner, request.name):
+                        await runner.call(runner.apply_update, request)
+                except Refused as refusal:
+                    if runner.room.id in self._runners:
+                        runner.failed(refusal, "update")
+        finally:
+            del self._updates[runner]
+
+    def _must_claim(self, runner: RoomRunner, name: str | None) -> bool:
+        is_new = name is not None and name != runner.context.listing.name
+        return is_new and self.claims is not None and runner.room.unique_names
+
     def updated(self, room: Room[Any], request: Update) -> None:
         """The listing of a room was changed by this request."""
         if request.password:
@@ -506,7 +549,7 @@ class Directory:
         """While a room gets this name, no other node's room can get it; None: it keeps its name."""
         claims, room, listing = self.claims, runner.room, runner.context.listing
         old = listing.name
-        if claims is None or not room.unique_names or name is None or name == old:
+        if claims is None or name is None or not self._must_claim(runner, name):
             yield
             return
         try:
@@ -597,9 +640,11 @@ class Directory:
                 seat.room.leave(seat)
             else:
                 seat.room.free(seat, reason, message)
-        player_id = session.player_id
-        if not self._sessions.of_player(player_id):
-            # Without a session, the seats that they reserved are freed, except those of a placement.
-            for room_id in self.reserved.rooms(player_id):
-                if (runner := self._runners.get(room_id)) is not None:
-                    runner.reservations.maker_gone(player_id)
+        if self.reserved.is_interested(session.player_id):
+            self._presence.check(session.player_id)
+
+    def player_gone(self, player_id: str) -> None:
+        """Without a session, the seats that a player has reserved are freed, except those of a placement."""
+        for room_id in self.reserved.rooms(player_id):
+            if (runner := self._runners.get(room_id)) is not None:
+                runner.reservations.maker_gone(player_id)

@@ -12,10 +12,12 @@ from holdfast.core.errors import (
     NotFound,
     NotSeated,
     Refused,
+    RoomFull,
     Throttled,
     WrongPassword,
 )
 from holdfast.core.join_options import packed_options
+from holdfast.core.listed_room import check_open
 from holdfast.core.reasons import Reason
 from holdfast.core.registry import SessionRegistry
 from holdfast.core.session import PlayerId, Session
@@ -78,7 +80,9 @@ class DirectoryOperations:
         self._quick = QuickJoin(context.clock, rooms, sessions, options_bytes_max=context.limits.options_bytes_max)
         # Sessions whose request takes or frees a seat, each with the room.
         self._doors: dict[Session, RoomRunner] = {}
-        self._guesses = Guesses(context.limits)
+        self.guesses = Guesses(context.limits)
+        self.on_wrong_code: Callable[[str], None] = lambda _: None
+        """In a cluster: tells the other nodes that a code was guessed wrong at this address."""
         self.is_stopped = False
         self.others: OtherNodes | None = None
         """In a cluster: the other nodes."""
@@ -189,9 +193,33 @@ class DirectoryOperations:
     # Seats
 
     async def join(self, session: Session, request: Join) -> RoomInfo:
-        runner = await self._entered(session, request.room, request.code, request.password)
+        self._check_free(session)
+        try:
+            runner = await self._entered(session, request.room, request.code, request.password)
+        except NotFound as missing:
+            if self.others is not None and session.place is not None and (missing.room_id or missing.room_code):
+                # The session goes to that room, if it has a seat there.
+                await self.others.enter(session, request, missing)
+                self._stop_watching(session)
+            raise
         self._rooms.message_versions.check(type(runner.room), request.message_version)
         return await self._join(session, runner, request.options)
+
+    async def enter(self, session: Session, request: Join) -> None:
+        """Keep a seat for a player who is about to come from another node."""
+        runner = await self._entered(session, request.room, request.code, request.password)
+        self._rooms.message_versions.check(type(runner.room), request.message_version)
+        player_id = session.player_id
+        if runner.seats.of(player_id) is None:
+            check_open(runner.room, player_id)
+            runner.reservations.reserve_own(player_id)
+
+    def _stop_watching(self, session: Session) -> None:
+        """The session is about to go where its new seat is: it can watch no room of this node any more."""
+        place = session.place
+        if place is not None:
+            watched = self._rooms.runner(place.room.id)
+            watched.spectators.free(place, Reason.MOVED, "your seat is on another node than this room")
 
     async def join_or_create(self, session: Session, request: JoinOrCreate) -> RoomInfo:
         """Take a seat in the oldest open room of a kind, or in a new one."""
@@ -199,6 +227,7 @@ class DirectoryOperations:
         if self.others is not None and self._quick.own(session, request.kind) is None:
             own = await self.others.own_seat(session.player_id, request.kind)
             if own:
+                self._stop_watching(session)
                 raise NotFound(f"room {own!r} is on another node", room_id=own)
         wanted = self._quick.check(session, request)
         tries = _TRIES_MAX
@@ -211,7 +240,10 @@ class DirectoryOperations:
                 if not was_kept:
                     # The player did not take the seat: they left, or the room refused them.
                     runner.reservations.release([session.player_id])
-                if tries == 0 or not (isinstance(error, Refused) and runner.context.is_closing):
+                is_gone = isinstance(error, Refused) and runner.context.is_closing
+                # In a cluster, time passes between the search and the join: what was kept may have expired.
+                is_late = isinstance(error, RoomFull) and self.others is not None
+                if tries == 0 or not (is_gone or is_late):
                     raise
 
     async def _find(self, session: Session, request: JoinOrCreate, wanted: Query) -> tuple[RoomRunner, bool]:
@@ -222,7 +254,12 @@ class DirectoryOperations:
             runner, was_kept = own
             # A session that has come for this request has had a seat kept for it by the node where it was.
             return runner, was_kept and not self.others.has_come(session)
-        return self._rooms.runner(await self.others.find_seat(session, request)), False
+        room_id = await self.others.find_seat(session, request)
+        try:
+            return self._rooms.runner(room_id), False
+        except NotFound:
+            self._stop_watching(session)
+            raise
 
     async def leave(self, session: Session, request: Leave) -> None:
         """Free the seat."""
@@ -313,9 +350,8 @@ class DirectoryOperations:
         """The requested room, if the session may enter it: by its password, or by a seat that it already has."""
         if code:
             await self._take_guess(session, CODES)
+            await self._check_code(session, code)
         runner = self._rooms.find(room_id, code)
-        if code:
-            self._guesses.right(session, CODES)
         if not self._is_known(session, runner):
             await self._check_password(session, runner, password)
             # The room may have ended during the check.
@@ -323,6 +359,20 @@ class DirectoryOperations:
         if role_needed:
             runner.check_role(session)
         return runner
+
+    async def _check_code(self, session: Session, code: str) -> None:
+        """A code that a room has, on whichever node, is no wrong guess."""
+        try:
+            is_right = self._rooms.names.coded(code) is not None or (
+                self.others is not None and await self.others.has_code(code)
+            )
+        except Throttled:
+            self.guesses.right(session, CODES)
+            raise
+        if is_right:
+            self.guesses.right(session, CODES)
+        else:
+            self.on_wrong_code(session.address)
 
     def _is_known(self, session: Session, runner: RoomRunner) -> bool:
         seats, player_id = runner.seats, session.player_id
@@ -337,15 +387,15 @@ class DirectoryOperations:
         try:
             is_right = await self._rooms.passwords.is_right(runner.context.listing, password)
         except Throttled:
-            self._guesses.right(session, room.id)
+            self.guesses.right(session, room.id)
             raise
         if not is_right:
             raise WrongPassword("wrong password")
-        self._guesses.right(session, room.id)
+        self.guesses.right(session, room.id)
 
     async def _take_guess(self, session: Session, room_id: str) -> None:
         """Wait until this session's guess may be checked."""
-        wait_s = self._guesses.wait_s(session, room_id, self._context.clock.now())
+        wait_s = self.guesses.wait_s(session, room_id, self._context.clock.now())
         if wait_s is None:
             if session.wrong_guesses >= self._context.limits.wrong_guesses_max:
                 raise Throttled("too many wrong codes or passwords: sign in again later")

@@ -2,8 +2,9 @@
 
 from typing import Protocol
 
+from holdfast.core.errors import NotFound
 from holdfast.core.session import PlayerId, Session
-from holdfast.schemas.requests import JoinOrCreate
+from holdfast.schemas.requests import Join, JoinOrCreate
 from holdfast.schemas.room import RoomInfo
 from holdfast.schemas.shared import SeatHere
 
@@ -22,6 +23,12 @@ class OtherNodes(Protocol):
 
     async def show(self, player_id: PlayerId, room_id: str) -> RoomInfo | None:
         """A room of another node, as the player may see it."""
+
+    async def has_code(self, code: str) -> bool:
+        """Whether a room of another node has this code; `Throttled` if one of them does not answer."""
+
+    async def enter(self, session: Session, request: Join, missing: NotFound) -> None:
+        """Keep a seat for the player in a missing room, or raise the refusal."""
 
     def has_come(self, session: Session) -> bool:
         """Whether the session has come here for its present request."""

@@ -20,7 +20,7 @@ from holdfast.core.session import Session, SessionState
 from holdfast.observability.packet_text import secrets_in
 from holdfast.schemas.account import LinkInfo
 from holdfast.schemas.frames import FRAME_HEAD_BYTES, Reply, Request, RequestProblem, sentence
-from holdfast.schemas.requests import READS, REQUESTS
+from holdfast.schemas.requests import READS, REMOTE, REQUESTS
 from holdfast.server.context import Context
 from holdfast.server.directory.operations import Operation
 from holdfast.server.rooms.approval import Interrupted
@@ -30,6 +30,9 @@ from holdfast.server.sessions import StoredSessions
 class _ThrottledRequest(Request, frozen=True):
     """A request that is answered in order with a refusal, and not carried out."""
 
+
+AskElsewhere = Callable[[Session, int, str, Any, NotFound], Awaitable[Any]]
+"""Lets the node of a room carry out a request, given by its id, name and arguments; or raises the refusal."""
 
 LookElsewhere = Callable[[Session, NotFound, Callable[[], list[Request]]], Awaitable[None]]
 """Hands the session over to the node of a room, with its unanswered requests, and raises `Interrupted`; returns if the
@@ -62,6 +65,8 @@ class RequestHandler:
         }
         self.look_elsewhere: LookElsewhere | None = None
         """In a cluster: the room of a request that is not here may be on another node."""
+        self.ask_elsewhere: AskElsewhere | None = None
+        """The same for requests that leave the session where it is."""
         self.on_answered: Callable[[Session], None] = lambda _: None
         """Called with the session of each request that was answered here."""
         self._queues: dict[Session, deque[Request]] = {}
@@ -206,6 +211,8 @@ class RequestHandler:
         except NotFound as missing:
             if self.look_elsewhere is None or not (missing.room_id or missing.room_code):
                 raise
+            if self.ask_elsewhere is not None and request.operation in REMOTE:
+                return await self.ask_elsewhere(session, request.id, request.operation, arguments, missing)
             await self.look_elsewhere(session, missing, lambda: list(self._queues[session]))
             return await operation(session, arguments)
 

@@ -122,6 +122,10 @@ class Guesses:
         for bucket in self._of(session, room_id):
             bucket.give_back()
 
+    def heard_wrong_code(self, address: str, now: float) -> None:
+        """A code was guessed wrong at this address, on another node."""
+        self._bucket((CODES, address_group(address)), self._at_address).charge(now)
+
     def _of(self, session: Session, room_id: str) -> list[Bucket]:
         group = address_group(session.address)
         found = [self._bucket((room_id, group), self._at_address)]

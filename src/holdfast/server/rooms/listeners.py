@@ -27,6 +27,8 @@ class RoomListeners(Generic[R]):
     """A room has ended, or is not this server's any more."""
     check_name: Callable[[Room[Any], str | None], None]
     """Refuses a new name that another room has."""
+    update: Callable[[R, Update], None]
+    """The game changes the entry of a room, after the turn in which it said so."""
     updated: Callable[[Room[Any], Update], None]
     """A room's entry was changed as this request says."""
     seat_offered: Callable[[PlayerId, WaitInfo], None]

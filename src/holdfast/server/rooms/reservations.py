@@ -43,6 +43,7 @@ class Reservations:
         self._limits = services.context.limits
         self._grace_s = services.grace_s
         self._sessions = services.lifecycle.registry
+        self._presence = services.presence
         self._reserved = services.reserved
         self._alarms = services.context.alarms
         self._seat_changed = seat_changed
@@ -70,6 +71,8 @@ class Reservations:
             self.drop(player_id)
 
     def _close_waitlist(self) -> None:
+        for player_id in self._seats.waitlist:
+            self._reserved.waits_no_more(player_id)
         self._seats.waitlist.clear()
         self._quota = AddressQuota(self._shares)
         if self._makers_awaited is not None:
@@ -194,7 +197,7 @@ class Reservations:
                 "only a player in the room, its host and the player who made it may reserve seats: join first, then "
                 "reserve for the others"
             )
-        if not self._sessions.of_player(by):
+        if not self._presence.has(by):
             raise NotAllowed("a reservation ends with the session that made it, and that session has ended")
 
     def _is_in_charge(self, player_id: str) -> bool:
@@ -205,8 +208,7 @@ class Reservations:
     def _await_makers(self) -> None:
         for maker in self._seats.makers():
             self._restore_sessions_of(maker)
-            if not self._sessions.of_player(maker):
-                self.maker_gone(maker)
+            self._presence.check(maker)
 
     # A player with a reservation joins
 
@@ -224,7 +226,7 @@ class Reservations:
         if kept is None or not kept.needs_maker:
             return
         is_known = kept.by == player_id or self._is_in_charge(kept.by) or self._seats.occupied_by(kept.by) is not None
-        if not is_known or not self._sessions.of_player(kept.by):
+        if not is_known or not self._presence.has(kept.by):
             self._free_all([player_id])
 
     # Ends
@@ -335,17 +337,20 @@ class Reservations:
             raise Throttled("too many players from your address are on this waitlist; try again later")
         self._reserved.check(player_id, 1)
         self._seats.waitlist[player_id] = None
+        self._reserved.waits(player_id)
         self._quota.take(player_id, address)
 
     def leave_waitlist(self, player_id: PlayerId) -> bool:
         """Wait no more; False if the player did not wait."""
         self._quota.give_back(player_id)
         was_waiting = player_id in self._seats.waitlist
-        self._seats.waitlist.pop(player_id, None)
+        if was_waiting:
+            del self._seats.waitlist[player_id]
+            self._reserved.waits_no_more(player_id)
         return was_waiting
 
     def _drop_ended(self) -> None:
         """Players whose session has ended are dropped from the waitlist; those who only dropped keep their place."""
         for player_id in list(self._seats.waitlist):
-            if not self._sessions.of_player(player_id):
+            if not self._presence.has(player_id):
                 self.leave_waitlist(player_id)

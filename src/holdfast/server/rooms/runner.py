@@ -766,7 +766,7 @@ class RoomRunner:
 
     def update(self, request: Update) -> None:
         check_request(request)
-        self.context.later(self.follow, self.apply_update, request)
+        self.context.later(self._listeners.update, self, request)
 
     def apply_update(self, request: Update, password: PasswordHash | None = None) -> None:
         """Change the room's entry; `password` is what is kept of the one in the request."""

@@ -11,6 +11,7 @@ from holdfast.core.errors import Throttled
 from holdfast.observability.metrics import TurnMeter
 from holdfast.server.agent_sessions import AgentSessions
 from holdfast.server.context import Context
+from holdfast.server.presence import Presence
 from holdfast.server.rooms.outbox import Outbox
 from holdfast.server.rooms.recordings import Recordings
 from holdfast.server.rooms.saves import PlayerSaves
@@ -21,11 +22,25 @@ Trace = Callable[..., tuple[Callable[..., Any], Callable[..., None]]]
 
 
 class ReservedSeats:
-    """The seats that players have reserved, counted by player and room. Those of operators ("") are not counted."""
+    """The seats that players have reserved, counted by player and room. Those of operators ("") are not counted. Also
+    on how many waitlists each player is."""
 
     def __init__(self, per_player_max: int) -> None:
         self._per_player_max = per_player_max
         self._rooms: dict[str, Counter[str]] = {}
+        self.waiting: Counter[str] = Counter()
+
+    def is_interested(self, player_id: str) -> bool:
+        """Whether something here ends with the player's last session."""
+        return player_id in self._rooms or player_id in self.waiting
+
+    def waits(self, player_id: str) -> None:
+        """The player is on a waitlist."""
+        self.waiting[player_id] += 1
+
+    def waits_no_more(self, player_id: str) -> None:
+        # Unlike -= 1, this removes a player who waits nowhere.
+        self.waiting -= Counter((player_id,))
 
     def count(self, player_id: str) -> int:
         """How many seats are reserved in this player's name, in all rooms."""
@@ -92,6 +107,7 @@ class RoomServices:
     trace: Callable[[], Trace | None]
     """How messages are traced, if they are."""
     lifecycle: SessionLifecycle
+    presence: Presence
     stored: StoredSessions
     player_saves: PlayerSaves
     outbox: Outbox
