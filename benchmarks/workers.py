@@ -1,8 +1,9 @@
 """What do workers cost? Messages for each second of CPU, of all processes together, with one worker and with two.
 
 Each client echoes messages flat out. In rooms of one, every room is on the worker that its player came to. In rooms of
-eight, the players came to any worker, and those of another one are relayed. In the worst case all are: every player of
-one room came to the other worker. From these, the share of a core that many workers would keep is calculated.
+eight, the players came to any worker, and in the worst case all of a room came to the other one: their connections are
+passed to the room's worker, and measured is what comes afterwards. What cannot be passed, TLS above all, is relayed;
+that is measured too. From these, the share of a core that many workers would keep is calculated.
 
     python -m benchmarks.workers [--clients 120] [--messages 30000] [--rounds 3]
 """
@@ -97,12 +98,19 @@ def _joining(number: int, room: str) -> Request:
 class WorkerGroup:
     """`holdfast serve --workers`, as the system sees it."""
 
-    def __init__(self, workers: int) -> None:
+    def __init__(self, workers: int, *, passes: bool) -> None:
         self._folder = Path(tempfile.mkdtemp(prefix="holdfast-bench-"))
         (self._folder / "game.py").write_text(_GAME, "utf-8")
         command = [sys.executable, "-m", "holdfast", "serve", "game.py", "--port", "0", "--tcp-port", "0", "--no-http"]
         self._process = subprocess.Popen(
-            [*command, "--workers", str(workers), *_no_limits()],
+            [
+                *command,
+                "--workers",
+                str(workers),
+                *_no_limits(),
+                "--limit",
+                f"relay_settled_s={0.1 if passes else 'inf'}",
+            ],
             cwd=self._folder,
             stdout=subprocess.PIPE,
             text=True,
@@ -220,36 +228,49 @@ async def joined(group: WorkerGroup, count: int, kind: str, room: str = "") -> l
     return found
 
 
-async def tables(group: WorkerGroup, count: int) -> list[EchoClient]:
-    """So many clients in full rooms; who makes one and who joins it came to any worker."""
+async def tables(group: WorkerGroup, count: int) -> tuple[list[EchoClient], dict[str, int]]:
+    """So many clients in full rooms, and the rooms' workers; who makes one and who joins it came to any worker."""
     found: list[EchoClient] = []
+    homes: dict[str, int] = {}
     while len(found) < count:
         [first] = await joined(group, 1, "table")
+        homes[first.room] = group.holder_of(first.local_port)
         found += [first, *await joined(group, SEATS - 1, "table", first.room)]
-    return found
+    return found, homes
 
 
-async def elsewhere(group: WorkerGroup, count: int) -> list[EchoClient]:
-    """So many clients in a room that is on another worker than any of them."""
+async def elsewhere(group: WorkerGroup, count: int) -> tuple[list[EchoClient], dict[str, int]]:
+    """So many clients in a room that is on another worker than any of them came to, and its worker."""
     [first] = await joined(group, 1, "hall")
     home = group.holder_of(first.local_port)
     found: list[EchoClient] = []
     while len(found) < count:
         for client in await joined(group, AT_ONCE, "hall", first.room):
+            # Nothing of its own was said yet that would pass it on.
             if group.holder_of(client.local_port) == home or len(found) == count:
                 client.cut()
             else:
                 found.append(client)
-    return found
+    return found, {first.room: home}
+
+
+async def passed(group: WorkerGroup, clients: list[EchoClient], homes: dict[str, int]) -> None:
+    """Until each client is connected to the worker of its room."""
+    async with asyncio.timeout(PATIENCE_S):
+        while any(group.holder_of(client.local_port) != homes[client.room] for client in clients):
+            await _flat_out(clients, 5)
+            await asyncio.sleep(0.2)
 
 
 async def measure(case: str, workers: int, clients: int, messages: int) -> Figures:
     """One round of one case."""
-    with WorkerGroup(workers) as group:
-        if case == "relayed":
-            load = await elsewhere(group, clients)
+    with WorkerGroup(workers, passes=case != "relayed") as group:
+        if case == "own":
+            load = await joined(group, clients, "solo")
         else:
-            load = await (joined(group, clients, "solo") if case == "own" else tables(group, clients))
+            load, homes = await (tables if case == "table" else elsewhere)(group, clients)
+            if case != "relayed":
+                await passed(group, load, homes)
         figures = await echo(group, load, messages)
         for client in load:
             client.cut()
@@ -260,6 +281,7 @@ CASES = {
     "one worker": ("own", 1),
     "two, rooms of one": ("own", 2),
     f"two, rooms of {SEATS}": ("table", 2),
+    "two, all came to the other one": ("passed", 2),
     "two, all relayed": ("relayed", 2),
 }
 
@@ -294,12 +316,12 @@ def show(found: dict[str, list[Figures]]) -> None:
             "; ".join(" + ".join(map(str, each.spread)) for each in rounds),
         )
     console.print(table)
-    own, relayed = 1 / median["two, rooms of one"], 1 / median["two, all relayed"]
+    own, there, relayed = (1 / median[f"two, {case}"] for case in ("rooms of one", f"rooms of {SEATS}", "all relayed"))
     console.print("Calculated: messages per second of all cores, as a multiple of one worker's.")
-    curve = Table("workers", "rooms of one", f"rooms of {SEATS}, players come to any worker", "all relayed")
+    curve = Table("workers", "rooms of one", f"rooms of {SEATS}", f"rooms of {SEATS}, all relayed that came elsewhere")
     for workers in (1, 2, 4, 8, 16, 32):
         away = (SEATS - 1) / SEATS * (workers - 1) / workers
-        costs = (own, own + away * (relayed - own), relayed)
+        costs = (own, there, own + away * (relayed - own))
         curve.add_row(str(workers), *(f"{workers / cost / base:.1f}" for cost in costs))
     console.print(curve)
 

@@ -324,7 +324,9 @@ async def spliced(ends: Ends, nodes: Nodes) -> tuple[LinkRecorder, LinkRecorder]
     entrance.link.pause_reading()
     client.link.send(b"at once")
     life = listener.addresses[0][0]
-    near.receiver = await splice(entrance.link, nodes.relays[0], life, heard=lambda: entrance.payloads, limits=LIMITS)
+    near.receiver = await splice(
+        lambda: entrance.link, nodes.relays[0], life, heard=lambda: entrance.payloads, limits=LIMITS
+    )
     entrance.link.resume_reading()
     ends.dialed.append(client)
     return client, await ends.accept()
@@ -390,7 +392,7 @@ async def test_a_client_that_goes_while_it_is_being_joined_leaves_nothing_behind
     await entrance.opening()
     life = listener.addresses[0][0]
 
-    joining = asyncio.create_task(splice(entrance.link, nodes.relays[0], life, heard=tuple, limits=LIMITS))
+    joining = asyncio.create_task(splice(lambda: entrance.link, nodes.relays[0], life, heard=tuple, limits=LIMITS))
     await asyncio.sleep(0)
     client.link.abort()
     await entrance.loss()

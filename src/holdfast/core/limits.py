@@ -501,6 +501,10 @@ class ClusterLimits:
     relay_silent_s: float = _limit(
         3.0, "how long a node that relays may be silent", "its links are closed; clients resume elsewhere"
     )
+    relay_settled_s: float = _limit(
+        1.0, "how long a client is relayed before its connection is passed to its node, if both are on one machine"
+    )
+    relay_passing_s: float = _limit(2.0, "how long passing a connection may take", "it is relayed as before")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -65,7 +65,51 @@ class LinkReset(Struct, frozen=True, array_like=True, tag=7):
     link: int
 
 
-RelayFrame = LinkOpening | LinkOpened | LinkNotOpened | LinkPart | LinkCredit | LinkClosing | LinkReset
+class LinkPassing(Struct, frozen=True, array_like=True, tag=8):
+    """Take over the client's connection: its socket came with this key. Nothing of the client follows this."""
+
+    link: int
+    key: bytes
+    is_text: bool
+    """Whether the last payloads of the client were text."""
+    window_bits: int
+    """The window of compressed payloads; 0 if they are not compressed."""
+
+
+class LinkTaking(Struct, frozen=True, array_like=True, tag=9):
+    """The node of the session is ready to take it: nothing for the client follows this, until it has it."""
+
+    link: int
+    key: bytes
+
+
+class LinkPassed(Struct, frozen=True, array_like=True, tag=10):
+    """The client has all that was relayed to it: its connection is the other node's."""
+
+    link: int
+    key: bytes
+
+
+class LinkKept(Struct, frozen=True, array_like=True, tag=11):
+    """From either side: the client is relayed as before."""
+
+    link: int
+    key: bytes
+
+
+RelayFrame = (
+    LinkOpening
+    | LinkOpened
+    | LinkNotOpened
+    | LinkPart
+    | LinkCredit
+    | LinkClosing
+    | LinkReset
+    | LinkPassing
+    | LinkTaking
+    | LinkPassed
+    | LinkKept
+)
 
 
 class RelayMessage(Struct, frozen=True, array_like=True):

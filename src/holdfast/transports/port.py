@@ -9,7 +9,7 @@ it is logged, and its link is closed with INTERNAL.
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from holdfast.core.addresses import share_of
 from holdfast.core.connection import Traffic
@@ -168,6 +168,46 @@ class Transport(Protocol):
         """Read again."""
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PassedLink:
+    """What another process has to know of a link, besides its socket."""
+
+    subprotocol: Subprotocol
+    peer: str
+    is_encrypted: bool
+    is_text: bool
+    """Whether payloads are sent as text."""
+    window_bits: int = 0
+    """The window of the messages that are sent; 0 if they are not compressed."""
+
+
+@runtime_checkable
+class Passable(Protocol):
+    """A transport whose socket another process can take over between two payloads; the peer does not notice."""
+
+    @property
+    def may_pass(self) -> bool:
+        """Whether nothing of the link is in this process but its socket: no TLS, for example."""
+
+    def stand_between(self, reached: Callable[[], None] | None) -> None:
+        """Stop reading after the next payload that nothing follows in this process, and call `reached`; None: do
+        not."""
+
+    @property
+    def descriptor(self) -> int:
+        """Of the socket."""
+
+    @property
+    def passed(self) -> PassedLink:
+        """What to tell the other process."""
+
+    def go_on(self) -> None:
+        """Read again: nobody has taken it over."""
+
+    def let_go(self, code: int) -> None:
+        """Another process has it: close it here, and tell the receiver that it is lost, with this code."""
+
+
 class Receiver(Protocol):
     """What a transport calls: `opened` first, once; `lost` last, exactly once."""
 
@@ -205,6 +245,14 @@ class Listener(Protocol):
 
     async def close(self) -> None:
         """Stop accepting, also connections whose handshake is in progress. Open links stay open."""
+
+
+@runtime_checkable
+class Switchable(Receiver, Protocol):
+    """A receiver whose link may go on over another transport."""
+
+    def switched(self, transport: Transport) -> None:
+        """The link goes on over this one, in the same place of both streams; the former one calls nothing more."""
 
 
 Accept = Callable[[], Receiver]

@@ -13,11 +13,9 @@ from dataclasses import dataclass
 from functools import partial
 from http import HTTPStatus
 from ssl import SSLContext
-from typing import cast
-from weakref import ReferenceType, ref
+from weakref import ref
 
 from picows import (
-    WSAutoPingStrategy,
     WSError,
     WSListener,
     WSUpgradeRequest,
@@ -25,7 +23,6 @@ from picows import (
     WSUpgradeResponseWithListener,
     ws_connect,
 )
-from picows.picows import WSProtocol  # type: ignore[attr-defined]  # not public, see `_protocol`
 
 from holdfast.transports import deflate
 from holdfast.transports.http_upgrade import (
@@ -41,6 +38,7 @@ from holdfast.transports.http_upgrade import (
     refusal,
 )
 from holdfast.transports.listening import PendingConnection, PendingConnections, SocketListener
+from holdfast.transports.picows_protocol import READ_BUFFER_BYTES, PicowsAnswers, picows_protocol
 from holdfast.transports.port import (
     Accept,
     DialError,
@@ -53,9 +51,6 @@ from holdfast.transports.port import (
 )
 from holdfast.transports.proxies import TrustedProxies
 from holdfast.transports.websocket_link import DeflatedWebSocketTransport, WebSocketTransport
-
-# picows' minimum. It doubles when needed, up to twice the largest payload; an idle client needs no more.
-_READ_BUFFER_BYTES = 2048
 
 # picows logs each connection at INFO and each protocol error of a peer at ERROR: any peer could fill a disk. The
 # receiver gets the relevant part as the code and reason of `lost`.
@@ -81,26 +76,27 @@ class WebSocketEndpoint:
 
     def _open(self, pending: PendingConnection, request: RequestHead) -> asyncio.BufferedProtocol:
         compression = deflate.agreed(request.all("sec-websocket-extensions")) if self.compression else None
-        return _protocol(_Upgrade(self, pending, compression), self.limits)
+        return picows_protocol(_Upgrade(self, pending, compression), self.limits)
 
 
-class _Upgrade:
-    """An accepted connection, as picows sees it: it provides the answer to the request, and acts as picows' logger."""
+class _Upgrade(PicowsAnswers):
+    """A connection of a client."""
 
-    __slots__ = ("_endpoint", "_link", "compression", "pending")
+    __slots__ = ("_compression", "_endpoint", "_pending")
 
     def __init__(
         self, endpoint: WebSocketEndpoint, pending: PendingConnection, compression: deflate.Agreement | None
     ) -> None:
+        super().__init__(is_compressed=compression is not None)
         self._endpoint = endpoint
-        self.pending = pending
-        self.compression = compression
-        # Weak, because the link refers to picows' transport, which refers to its logger.
-        self._link: ReferenceType[WebSocketTransport] | None = None
+        self._pending = pending
+        self._compression = compression
+
+    def over(self) -> None:
+        self._pending.over()
 
     def answer(self, request: WSUpgradeRequest) -> WSUpgradeResponseWithListener:
-        """The answer to the HTTP request, and the link, if it is accepted."""
-        endpoint, compression = self._endpoint, self.compression
+        endpoint, compression = self._endpoint, self._compression
         if endpoint.listener.closed:
             stopping = refusal(HTTPStatus.SERVICE_UNAVAILABLE, "This server is stopping.")
             return WSUpgradeResponseWithListener(stopping, None)
@@ -109,31 +105,15 @@ class _Upgrade:
             return WSUpgradeResponseWithListener(agreement, None)
         headers = {PROTOCOL_HEADER: agreement.name} if agreement.name else {}
         link = (WebSocketTransport if compression is None else DeflatedWebSocketTransport)(
-            endpoint.accept, endpoint.limits, client=self.pending.client, proxies=endpoint.proxies
+            endpoint.accept, endpoint.limits, client=self._pending.client, proxies=endpoint.proxies
         )
         if compression is not None and isinstance(link, DeflatedWebSocketTransport):
             headers[EXTENSIONS_HEADER] = compression.answer
             link.window_bits = compression.window_bits
         link.subprotocol = agreement
         self._link = ref(link)
-        self.pending.over()
+        self.over()
         return WSUpgradeResponseWithListener(WSUpgradeResponse.create_101_response(headers), link)
-
-    # Nothing of this is logged, as with `_picows_log`.
-
-    def isEnabledFor(self, _: int) -> bool:  # noqa: N802 - logging's name
-        return False
-
-    def error(self, *_: object) -> None:
-        """A frame is malformed, and picows is about to close: the last moment to answer a close frame before it."""
-        link = self._link() if self._link is not None else None
-        if link is not None:
-            link.answer_close()
-
-    def info(self, *_: object) -> None:
-        """A connection was opened or closed."""
-
-    debug = warning = exception = log = info
 
 
 async def listen(
@@ -171,42 +151,6 @@ async def listen(
     return listener
 
 
-class _Protocol(WSProtocol):  # type: ignore[misc]  # see above
-    """picows' protocol, which by itself does not report an end before the WebSocket is open."""
-
-    __slots__ = ("pending",)
-    pending: PendingConnection
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        self.pending.over()
-        super().connection_lost(exc)
-
-
-def _protocol(upgrade: _Upgrade, limits: TransportLimits) -> asyncio.BufferedProtocol:
-    """The object that picows' `ws_create_server` creates for each connection; there is no public API for it. See its
-    api.py."""
-    bytes_max = limits.payload_bytes_max
-    protocol = _Protocol(
-        None,  # host and port, of a client
-        None,  # path, of a client
-        False,  # whether it is a client
-        upgrade.answer,
-        upgrade,
-        True,  # disconnect on an exception
-        limits.handshake_s,
-        False,  # automatic pings, and after how long
-        limits.handshake_s,
-        limits.handshake_s,
-        WSAutoPingStrategy.PING_WHEN_IDLE,
-        False,  # automatic pongs
-        bytes_max if upgrade.compression is None else deflate.wire_bytes_max(bytes_max),
-        None,  # headers, of a client
-        _READ_BUFFER_BYTES,
-    )
-    protocol.pending = upgrade.pending
-    return cast("asyncio.BufferedProtocol", protocol)
-
-
 async def dial(
     receiver: Receiver,
     url: str,
@@ -237,7 +181,7 @@ async def dial(
                 logger_name=_picows_log,
                 enable_auto_pong=False,
                 max_frame_size=limits.payload_bytes_max,
-                read_buffer_init_size=_READ_BUFFER_BYTES,
+                read_buffer_init_size=READ_BUFFER_BYTES,
                 use_aiofastnet=False,
             )
     except BaseException as error:

@@ -9,7 +9,9 @@ copy.
 import asyncio
 import codecs
 import contextlib
+import socket
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Final
 
 from picows import WSError, WSFrame, WSListener, WSMsgType, WSTransport
@@ -37,8 +39,10 @@ from holdfast.transports.port import (
     UNSUPPORTED,
     VANISHED,
     Accept,
+    PassedLink,
     Receiver,
     Subprotocol,
+    Transport,
     TransportLimits,
 )
 from holdfast.transports.proxies import Address, ConflictingHeaders, TrustedProxies
@@ -132,6 +136,9 @@ class WebSocketTransport(WSListener):
         self._hearing: asyncio.Task[None] | None = None
         # Set as soon as the end is certain: from then on nothing is sent or received.
         self._end: tuple[int, str] | None = None
+        self._passed: tuple[PassedLink, Callable[[Transport], None]] | None = None
+        self._reached: Callable[[], None] | None = None
+        self._is_paused = self._stands = False
 
     @property
     def buffered_bytes(self) -> int:
@@ -170,11 +177,79 @@ class WebSocketTransport(WSListener):
 
     def pause_reading(self) -> None:
         if self._end is None:
+            self._is_paused = True
             self._ws.underlying_transport.pause_reading()
 
     def resume_reading(self) -> None:
         if self._end is None:
-            self._ws.underlying_transport.resume_reading()
+            self._is_paused = False
+            if not self._stands:
+                self._ws.underlying_transport.resume_reading()
+
+    # Passing it to another process
+
+    def continues(self, passed: PassedLink, switch: Callable[[Transport], None]) -> None:
+        """The link was open in another process: call `switch` instead of `opened`."""
+        self._passed = (passed, switch)
+
+    @property
+    def may_pass(self) -> bool:
+        return self.is_up and not self._ws.is_secure and not self._ws.is_client_side
+
+    def stand_between(self, reached: Callable[[], None] | None) -> None:
+        self._reached = reached
+        if self._fragments is None:
+            # What is expected does not come by the short way, which has no time to look for the place.
+            self._expected = self._opcode if reached is None else None
+
+    @property
+    def descriptor(self) -> int:
+        sock: socket.socket = self._ws.underlying_transport.get_extra_info("socket")
+        return sock.fileno()
+
+    @property
+    def passed(self) -> PassedLink:
+        return PassedLink(
+            subprotocol=self.subprotocol,
+            peer=self.peer,
+            is_encrypted=self.is_encrypted,
+            is_text=self._opcode is WSMsgType.TEXT,
+        )
+
+    def go_on(self) -> None:
+        self._stands = False
+        if self._end is None:
+            self._ws.underlying_transport.set_write_buffer_limits(high=self._limits.write_high_bytes)
+            self.read_as_wished()
+
+    def read_as_wished(self) -> None:
+        """Read, unless the receiver has paused it."""
+        tcp = self._ws.underlying_transport
+        if self._end is None and not tcp.is_closing():
+            if self._is_paused:
+                tcp.pause_reading()
+            else:
+                tcp.resume_reading()
+
+    def let_go(self, code: int) -> None:
+        self._end = (code, "")
+        self.abort()
+
+    def _look_between(self, frame: WSFrame) -> None:
+        """Whether what is in picows' buffer ends with this frame: then all that follows is still in the socket."""
+        if self._end is not None or self._fragments is not None:
+            return
+        if frame.tail_size or not frame.last_in_buffer:
+            self._expected = None
+            return
+        reached, self._reached, self._expected = self._reached, None, self._opcode
+        self._stands = True
+        tcp = self._ws.underlying_transport
+        tcp.pause_reading()
+        # From now on `congested` says that the socket did not take everything, and `drained` that it has.
+        tcp.set_write_buffer_limits(high=0)
+        if reached is not None:
+            reached()
 
     # Opening
 
@@ -206,8 +281,14 @@ class WebSocketTransport(WSListener):
 
     def _open(self) -> None:
         self._receiver = self._accept()
-        self._speak(WSMsgType.TEXT if self.subprotocol.text else WSMsgType.BINARY)
-        self._receiver.opened(self)
+        if self._passed is None:
+            self._speak(WSMsgType.TEXT if self.subprotocol.text else WSMsgType.BINARY)
+            self._receiver.opened(self)
+        else:
+            (passed, switch), self._passed = self._passed, None
+            self.peer, self.is_encrypted = passed.peer, passed.is_encrypted
+            self._speak(WSMsgType.TEXT if passed.is_text else WSMsgType.BINARY)
+            switch(self)
 
     def _speak(self, opcode: WSMsgType) -> None:
         assert self._receiver is not None
@@ -253,6 +334,8 @@ class WebSocketTransport(WSListener):
             self._on_control(transport, frame)
         else:
             self._on_fragment(kind, frame.get_payload_as_bytes(), is_last=frame.fin)
+        if self._reached is not None:
+            self._look_between(frame)
 
     def _on_control(self, transport: WSTransport, frame: WSFrame) -> None:
         self._keep_busy()
@@ -376,6 +459,15 @@ class DeflatedWebSocketTransport(WebSocketTransport):
             self.close(TOO_BIG, f"a payload may have at most {self._limits.payload_bytes_max} bytes")
         else:
             self._take_payload(payload)
+
+    @property
+    def passed(self) -> PassedLink:
+        return replace(super().passed, window_bits=self.window_bits)
+
+    def continues(self, passed: PassedLink, switch: Callable[[Transport], None]) -> None:
+        super().continues(passed, switch)
+        self.window_bits = passed.window_bits
+        self._has_sent = True
 
     def send(self, payload: bytes) -> None:
         # The first payload contains a secret besides data chosen by the player: its compressed size would reveal it.

@@ -6,13 +6,25 @@ end gives back when its receiver has read it: a receiver that does not read stop
 
 import asyncio
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Any, Final, Protocol
 
+from holdfast.cluster.descriptors import Descriptors
+from holdfast.cluster.relay.taking import Taking
 from holdfast.core.connection import Traffic
 from holdfast.core.limits import ClusterLimits
-from holdfast.schemas.relay import LinkClosing, LinkPart, LinkReset, RelayFrame
+from holdfast.logs import get_logger
+from holdfast.schemas.relay import (
+    LinkClosing,
+    LinkKept,
+    LinkPart,
+    LinkPassed,
+    LinkPassing,
+    LinkReset,
+    LinkTaking,
+    RelayFrame,
+)
 from holdfast.transports.links import close_code, shorten, tell
 from holdfast.transports.port import (
     NO_STATUS,
@@ -22,12 +34,21 @@ from holdfast.transports.port import (
     DialError,
     Receiver,
     Subprotocol,
+    Switchable,
+    Transport,
     TransportLimits,
     agree,
 )
 
+log = get_logger("holdfast.cluster")
+
 # So that payloads without a byte are not without a cost.
 PART_COST_BYTES = 32
+
+
+PassingFrame = LinkPassing | LinkTaking | LinkPassed | LinkKept
+StreamFrame = LinkPart | LinkClosing | PassingFrame
+"""What comes in the order in which it was sent."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,6 +84,19 @@ class LinkLine(Protocol):
     def forget(self, link: "RelayedLink") -> None:
         """The link has ended."""
 
+    def spawn(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Run it; it takes a moment."""
+
+
+class PassesClient(Protocol):
+    """Passes the client's connection to the other node (`passing.py`)."""
+
+    def taken(self, key: bytes) -> None:
+        """The other node is ready."""
+
+    def kept(self, key: bytes) -> None:
+        """The other node does not take it."""
+
 
 class RelayedLink:
     """One end. `number` is the link's in the words of this node."""
@@ -79,6 +113,7 @@ class RelayedLink:
         caller: Caller,
         limits: TransportLimits,
         cluster_limits: ClusterLimits,
+        descriptors: Descriptors | None = None,
     ) -> None:
         self.number = number
         self.peer = peer
@@ -87,13 +122,16 @@ class RelayedLink:
         self.subprotocol = Subprotocol("", None)
         self.buffered_bytes = 0
         self.dialing: Dialing | None = None
+        self.passing: PassesClient | None = None
+        self._taking: Taking | None = None
+        self._descriptors = descriptors
         self._line = line
         self._limits = limits
         self._window_bytes = self._credit = cluster_limits.relay_unread_bytes_max
         self._part_bytes = cluster_limits.relay_part_bytes_max
         self._receiver: Receiver | None = None
-        self._outbox: deque[LinkPart | LinkClosing] = deque()
-        self._inbox: deque[LinkPart | LinkClosing] = deque()
+        self._outbox: deque[StreamFrame] = deque()
+        self._inbox: deque[StreamFrame] = deque()
         self._inbox_bytes = 0
         self._pieces: list[bytes] = []
         self._pieces_bytes = 0
@@ -116,31 +154,48 @@ class RelayedLink:
     def send(self, payload: bytes) -> None:
         if self._end is not None:
             return
+        if self._taking is None:
+            self._queue(payload)
+            self._line.wants(self)
+        else:
+            self._taking.held.append(payload)
+            self.buffered_bytes += len(payload)
+        if self.buffered_bytes > self._limits.write_high_bytes and not self._is_congested and self._receiver:
+            self._is_congested = True
+            tell(self, self._receiver.congested)
+
+    def _queue(self, payload: bytes) -> None:
         size = self._part_bytes
         for start in range(0, len(payload) or 1, size):
             part = LinkPart(self.number, payload[start : start + size], start + size >= len(payload))
             self._outbox.append(part)
             self.buffered_bytes += cost_of(part)
-        self._line.wants(self)
-        if self.buffered_bytes > self._limits.write_high_bytes and not self._is_congested and self._receiver:
-            self._is_congested = True
-            tell(self, self._receiver.congested)
 
     def send_datagram(self, payload: bytes) -> bool:
         return False
+
+    def say(self, frame: PassingFrame) -> None:
+        """Say it after all that was sent."""
+        if self._end is None:
+            self._outbox.append(frame)
+            self._line.wants(self)
 
     def close(self, code: int, reason: str) -> None:
         if self._end is not None:
             return
         self._end = (code, reason)
-        self._outbox.append(LinkClosing(self.number, code, shorten(reason)))
-        self._line.wants(self)
+        if self._taking is None:
+            self._outbox.append(LinkClosing(self.number, code, shorten(reason)))
+            self._line.wants(self)
         loop = asyncio.get_running_loop()
         loop.call_soon(self._read)  # the other end's answer has not arrived yet
         self._deadline = loop.call_later(self._limits.close_s, self.abort)
 
     def abort(self) -> None:
         if self._is_lost or self._end == (VANISHED, ""):
+            return
+        if self._taking is not None and self._taking.is_passed:
+            self._end = (VANISHED, "")
             return
         self._line.post(LinkReset(self.number))
         self.sever()
@@ -191,7 +246,7 @@ class RelayedLink:
 
     # From the line
 
-    def next_part(self) -> LinkPart | LinkClosing | None:
+    def next_part(self) -> StreamFrame | None:
         """What to send next, if it has credit."""
         if not self._outbox:
             return None
@@ -216,8 +271,8 @@ class RelayedLink:
             if self._receiver and not self._is_lost:
                 tell(self, self._receiver.drained)
 
-    def arrived(self, frame: LinkPart | LinkClosing) -> None:
-        """A part of a payload, or the other end's close."""
+    def arrived(self, frame: StreamFrame) -> None:
+        """A part of a payload, the other end's close, or a word about passing the client's connection."""
         self._inbox.append(frame)
         if isinstance(frame, LinkPart):
             self._inbox_bytes += cost_of(frame)
@@ -245,18 +300,27 @@ class RelayedLink:
         self._inbox.clear()
         self._pieces.clear()
         self.buffered_bytes = 0
+        if self._taking is not None:
+            self._taking.drop()
         self._line.forget(self)
 
     def _read(self) -> None:
         """Read what has come; after a close of our own only the answer matters."""
-        while self._inbox and (self._is_reading or self._end is not None) and not self._is_lost:
-            frame = self._inbox.popleft()
-            if isinstance(frame, LinkClosing):
-                self._on_close(frame)
-            else:
-                self._inbox_bytes -= cost_of(frame)
-                self._line.owe(self, cost_of(frame))
-                self._take(frame)
+        while self._inbox and not self._is_lost:
+            frame = self._inbox[0]
+            if not self._is_reading and self._end is None and isinstance(frame, LinkPart | LinkClosing | LinkTaking):
+                # `LinkTaking` too: it says that all before it was read.
+                return
+            self._inbox.popleft()
+            match frame:
+                case LinkPart():
+                    self._inbox_bytes -= cost_of(frame)
+                    self._line.owe(self, cost_of(frame))
+                    self._take(frame)
+                case LinkClosing():
+                    self._on_close(frame)
+                case _:
+                    self._on_passing(frame)
 
     def _take(self, part: LinkPart) -> None:
         self._received_bytes += cost_of(part)
@@ -281,8 +345,91 @@ class RelayedLink:
         elif self._outbox and isinstance(self._outbox[-1], LinkClosing):
             # Both close at once, and ours still waits behind payloads that the other end will not read.
             self._line.post(self._outbox[-1])
+        elif self._taking is not None:
+            self._line.post(LinkClosing(self.number, *self._end))
         self._forget()
         self._lose()
+
+    # The client's connection is passed from one node to the other
+
+    def _on_passing(self, frame: PassingFrame) -> None:
+        taking = self._taking
+        match frame:
+            case LinkPassing():
+                self._begin_taking(frame)
+            case LinkTaking(key=key) if self.passing is not None:
+                self.passing.taken(key)
+            case LinkKept(key=key) if self.passing is not None:
+                self.passing.kept(key)
+            case LinkKept(key=key) if taking is not None and key == taking.key:
+                self._relay_on(taking)
+            case LinkPassed(key=key) if taking is not None and key == taking.key:
+                # Nothing more comes or goes on this line.
+                self._line.post(LinkReset(self.number))
+                self._line.forget(self)
+                taking.is_passed = True
+                self._line.spawn(self._go_over(taking)).add_done_callback(self._gone_over)
+            case _:
+                """A word about an attempt that is over."""
+
+    def _begin_taking(self, frame: LinkPassing) -> None:
+        sock = self._descriptors.take(frame.key) if self._descriptors is not None else None
+        if sock is None or self._end is not None or not isinstance(self._receiver, Switchable):
+            if sock is not None:
+                sock.close()
+            self.say(LinkKept(self.number, frame.key))
+            return
+        self.say(LinkTaking(self.number, frame.key))
+        self._taking = Taking(frame, sock)
+
+    def _relay_on(self, taking: Taking) -> None:
+        self._taking = None
+        taking.drop()
+        for payload in taking.held:
+            self.buffered_bytes -= len(payload)
+            self._queue(payload)
+        if self._end is not None:
+            self._outbox.append(LinkClosing(self.number, self._end[0], shorten(self._end[1])))
+        self._line.wants(self)
+
+    async def _go_over(self, taking: Taking) -> None:
+        assert self._receiver is not None
+        try:
+            await taking.take_over(
+                self._receiver,
+                self._switch,
+                peer=self.peer,
+                is_encrypted=self.is_encrypted,
+                subprotocol=self.subprotocol,
+                limits=self._limits,
+            )
+        except OSError as error:
+            log.warning("a connection that was passed to this node is lost", peer=self.peer, error=str(error))
+
+    def _gone_over(self, _: asyncio.Task[None]) -> None:
+        """If it was not switched, it never will be: the node stops, or the socket cannot be used."""
+        if self._taking is not None:
+            self._taking.drop()
+        self._lose()
+
+    def _switch(self, transport: Transport) -> None:
+        """The link goes on over the client's own connection."""
+        assert isinstance(self._receiver, Switchable)
+        assert self._taking is not None
+        self._is_lost = True
+        if self._deadline is not None:
+            self._deadline.cancel()
+        self._receiver.switched(transport)
+        for payload in self._taking.held:
+            transport.send(payload)
+        if self._is_congested and transport.buffered_bytes <= self._limits.write_high_bytes:
+            self._receiver.drained()
+        if not self._is_reading:
+            transport.pause_reading()
+        if self._end == (VANISHED, ""):
+            transport.abort()
+        elif self._end is not None:
+            transport.close(*self._end)
 
     def _lose(self) -> None:
         if self._is_lost:

@@ -5,16 +5,17 @@ part.
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import msgspec
 
 from holdfast.cluster.port import Bus, BusError
 from holdfast.cluster.relay.line import Line
-from holdfast.cluster.relay.link import RelayedLink, cost_of
+from holdfast.cluster.relay.link import RelayedLink, StreamFrame, cost_of
 from holdfast.core.limits import ClusterLimits
 from holdfast.logs import get_logger
-from holdfast.schemas.relay import LinkClosing, LinkCredit, LinkPart, RelayFrame, RelayMessage
+from holdfast.schemas.relay import LinkCredit, LinkPart, RelayFrame, RelayMessage
 
 log = get_logger("holdfast.cluster")
 
@@ -49,6 +50,8 @@ class RelayPeer:
         self._unconfirmed_bytes = 0
         self._speaking: asyncio.Task[None] | None = None
         self._ack: asyncio.TimerHandle | None = None
+        self.tasks: set[asyncio.Task[None]] = set()
+        """What takes connections over; each is soon done."""
 
     # From the links
 
@@ -71,6 +74,12 @@ class RelayPeer:
         self.links.pop(link.number, None)
         self._wanting.pop(link, None)
         self._owed.pop(link, None)
+
+    def spawn(self, coroutine: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        task = self._loop.create_task(coroutine)
+        self.tasks.add(task)
+        task.add_done_callback(self.tasks.discard)
+        return task
 
     # From the bus
 
@@ -180,7 +189,7 @@ class RelayPeer:
         while self._wanting and size < self._limits.relay_message_bytes_max and self._line.has_room:
             link = next(iter(self._wanting))
             del self._wanting[link]
-            part: LinkPart | LinkClosing | None = link.next_part()
+            part: StreamFrame | None = link.next_part()
             if part is not None:
                 # At the end of the queue: the others have their turn first.
                 self._wanting[link] = None

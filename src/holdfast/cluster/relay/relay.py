@@ -18,6 +18,7 @@ from typing import assert_never
 
 import msgspec
 
+from holdfast.cluster.descriptors import Descriptors
 from holdfast.cluster.membership import MemberChange, dead
 from holdfast.cluster.port import Bus, NobodyThere, NoReply
 from holdfast.cluster.relay.link import Caller, Dialing, RelayedLink
@@ -27,11 +28,15 @@ from holdfast.logs import get_logger
 from holdfast.schemas.relay import (
     LinkClosing,
     LinkCredit,
+    LinkKept,
     LinkNotOpened,
     LinkOpened,
     LinkOpening,
     LinkPart,
+    LinkPassed,
+    LinkPassing,
     LinkReset,
+    LinkTaking,
     RelayFrame,
     RelayMessage,
 )
@@ -67,10 +72,14 @@ class RelayListener:
 class ClientRelay:
     """One node's relay, from `start` to `stop`. The bus is open for as long."""
 
-    def __init__(self, bus: Bus, own_life: str, limits: ClusterLimits) -> None:
+    def __init__(
+        self, bus: Bus, own_life: str, limits: ClusterLimits, *, descriptors: Descriptors | None = None
+    ) -> None:
+        """With `descriptors`, nodes of one machine pass the connections of relayed clients to each other."""
         self._bus = bus
         self._own_life = own_life
-        self._limits = limits
+        self.limits = limits
+        self.descriptors = descriptors
         self._loop = asyncio.get_running_loop()
         self._peers: dict[str, RelayPeer] = {}
         self._lines = itertools.count(1)
@@ -85,17 +94,25 @@ class ClientRelay:
         self._bus.on_reconnect(self._reconnected)
         await self._bus.listen(f"{RELAY}.{self._own_life}", self._heard)
         await self._bus.answer(f"{_THERE}.{self._own_life}", lambda _: b"")
+        if self.descriptors is not None:
+            self.descriptors.open()
         self._ticked_at = self._loop.time()
-        self._tick = self._loop.call_later(self._limits.relay_beat_s, self._ticked)
+        self._tick = self._loop.call_later(self.limits.relay_beat_s, self._ticked)
 
     async def stop(self) -> None:
         """End every link without a word; close them before, to be kind. The bus stays open."""
         self._is_stopped = True
         if self._tick is not None:
             self._tick.cancel()
+        tasks: set[asyncio.Task[None]] = set()
         for peer in self._peers.values():
             peer.stop()
+            tasks |= peer.tasks
         self._peers.clear()
+        if self.descriptors is not None:
+            self.descriptors.close()
+        if tasks:
+            await asyncio.wait(tasks)
 
     def node_changed(self, change: MemberChange) -> None:
         """Membership has found that a node is dead, or has left: its links end now."""
@@ -104,6 +121,8 @@ class ClientRelay:
             if peer is not None:
                 peer.give_up(change.why, is_gone=True)
                 peer.stop()
+            if self.descriptors is not None:
+                self.descriptors.forget(life)
 
     def listen(
         self,
@@ -192,7 +211,7 @@ class ClientRelay:
                     link.taken(name)
                 case LinkNotOpened(why=why, may_retry=may_retry):
                     link.refused(DialError(why, retry=may_retry))
-                case LinkPart() | LinkClosing():
+                case LinkPart() | LinkClosing() | LinkPassing() | LinkTaking() | LinkPassed() | LinkKept():
                     link.arrived(frame)
                 case LinkCredit(size=size):
                     link.credited(size)
@@ -229,23 +248,31 @@ class ClientRelay:
         if not peer.links:
             # Only from now on it has to be heard regularly.
             peer.heard_at = self._loop.time()
-        link = RelayedLink(peer, number, peer=peer_name, caller=caller, limits=limits, cluster_limits=self._limits)
+        link = RelayedLink(
+            peer,
+            number,
+            peer=peer_name,
+            caller=caller,
+            limits=limits,
+            cluster_limits=self.limits,
+            descriptors=self.descriptors,
+        )
         peer.links[number] = link
         return link
 
     def _peer(self, life: str) -> RelayPeer | None:
         """The other node; None if there are too many."""
         peer = self._peers.get(life)
-        if peer is None and len(self._peers) < self._limits.nodes_max and not self._is_stopped:
+        if peer is None and len(self._peers) < self.limits.nodes_max and not self._is_stopped:
             peer = self._peers[life] = RelayPeer(
-                self._bus, self._own_life, life, limits=self._limits, next_line=lambda: next(self._lines)
+                self._bus, self._own_life, life, limits=self.limits, next_line=lambda: next(self._lines)
             )
         return peer
 
     # Time
 
     def _ticked(self) -> None:
-        limits, now = self._limits, self._loop.time()
+        limits, now = self.limits, self._loop.time()
         self._tick = self._loop.call_later(limits.relay_beat_s, self._ticked)
         was_paused = now - self._ticked_at > 2 * limits.relay_beat_s
         self._ticked_at = now

@@ -4,8 +4,10 @@ The node in between reads nothing, keeps nothing and answers nothing: codec, cha
 """
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 from holdfast.cluster.relay.link import Caller
+from holdfast.cluster.relay.passing import Passing
 from holdfast.cluster.relay.relay import ClientRelay
 from holdfast.core.reasons import CLOSE_CODES, Reason
 from holdfast.transports.port import VANISHED, DialError, Receiver, Transport, TransportLimits
@@ -15,11 +17,12 @@ class SplicedEnd:
     """The receiver of one of the two links."""
 
     def __init__(self) -> None:
-        self.link: Transport | None = None
+        self.link: Callable[[], Transport] | None = None
         self.other: SplicedEnd | None = None
+        self.passing: Passing | None = None
 
     def opened(self, transport: Transport) -> None:
-        self.link = transport
+        self.link = lambda: transport
 
     def received(self, payload: bytes) -> None:
         if (there := self._there) is not None:
@@ -41,6 +44,8 @@ class SplicedEnd:
             there.resume_reading()
 
     def lost(self, code: int, reason: str) -> None:
+        if self.passing is not None:
+            self.passing.over()
         if (there := self._there) is not None:
             self.end(there, code, reason)
 
@@ -53,7 +58,8 @@ class SplicedEnd:
 
     @property
     def _there(self) -> Transport | None:
-        return self.other.link if self.other is not None else None
+        other = self.other
+        return None if other is None or other.link is None else other.link()
 
 
 class _FarEnd(SplicedEnd):
@@ -66,7 +72,7 @@ class _FarEnd(SplicedEnd):
 
 
 async def splice(
-    client: Transport,
+    client: Callable[[], Transport],
     relay: ClientRelay,
     life: str,
     *,
@@ -76,17 +82,29 @@ async def splice(
 ) -> Receiver:
     """Relay a client to a node; what was heard from it so far goes first. Returns what hears the rest.
 
+    `client` is its link, which may be another one later.
+
     Pause the client's reading before, and resume it once its link tells the returned receiver; what arrives until then
     is what `heard` returns, too. Raises `DialError`, and the client's link is as it was.
     """
     near, far = SplicedEnd(), _FarEnd()
     near.other, far.other = far, near
-    near.opened(client)
-    caller = Caller(address=client.peer, is_encrypted=client.is_encrypted, is_compressed=client.is_compressed)
-    link = await relay.dial(far, life, caller=caller, subprotocols=[client.subprotocol], limits=limits, follows=follows)
-    if not client.is_up:
+    near.link = client
+    own = client()
+    caller = Caller(address=own.peer, is_encrypted=own.is_encrypted, is_compressed=own.is_compressed)
+    link = await relay.dial(far, life, caller=caller, subprotocols=[own.subprotocol], limits=limits, follows=follows)
+    if not client().is_up:
         link.abort()
         raise DialError("the client has gone")
     for payload in heard():
         link.send(payload)
+    if relay.descriptors is not None:
+        near.passing = far.passing = Passing(
+            client, link, relay.descriptors, limits=relay.limits, passed=partial(_part, near, far)
+        )
     return near
+
+
+def _part(near: SplicedEnd, far: SplicedEnd) -> None:
+    """The client's connection is the other node's: neither link tells the other of its end."""
+    near.other = far.other = None

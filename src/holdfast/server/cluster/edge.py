@@ -117,7 +117,7 @@ class Edge:
         first = connection.codec.payload(hello)
         try:
             receiver = await splice(
-                connection.transport,
+                lambda: connection.transport,
                 self._node.relay,
                 life,
                 heard=lambda: [first, *heard.payloads],

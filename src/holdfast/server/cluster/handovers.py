@@ -229,7 +229,7 @@ class Handovers:
             if not key:
                 raise DialError("its session is not expected there, or it watches a search")
             receiver = await splice(
-                connection.transport,
+                lambda: connection.transport,
                 self._node.relay,
                 life,
                 heard=lambda: heard.payloads,

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 
+from holdfast.cluster.descriptors import Descriptors
 from holdfast.cluster.direct import DirectBus
 from holdfast.cluster.heart import Heart, beating, say_bye
 from holdfast.cluster.membership import MemberState
@@ -38,11 +39,13 @@ class ClusterNode:
         self.life = life
         """This run of the process, in the words of all nodes."""
         self.bus: Bus = cluster.make_bus()
+        descriptors = None
         if cluster.links is not None:
             self.bus = DirectBus(self.bus, life, cluster.links)
+            descriptors = Descriptors(life, cluster.links, kept_s=limits.relay_passing_s)
         self.watch = MemberWatch(self.bus, self.life, limits, wall_clock)
         self.questions = Questions(self.bus, self.watch, self.life, limits)
-        self.relay = ClientRelay(self.bus, self.life, limits)
+        self.relay = ClientRelay(self.bus, self.life, limits, descriptors=descriptors)
         self.watch.on_change.append(self.relay.node_changed)
         self._heart = Heart(cluster.make_bus, make_beat, limits) if cluster.has_threads else None
         self._beating: asyncio.Task[None] | None = None

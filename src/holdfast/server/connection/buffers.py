@@ -3,6 +3,7 @@
 import asyncio
 from collections import deque
 
+from holdfast.core.codec import Codec
 from holdfast.core.connection import Connection
 from holdfast.core.rates import PAYLOAD_OVERHEAD_BYTES
 from holdfast.schemas.frames import FromClient
@@ -39,6 +40,12 @@ class InputBacklog:
         payload = self._payloads.popleft()
         self.weight_bytes -= len(payload) + PAYLOAD_OVERHEAD_BYTES
         return payload
+
+    def take_all(self, codec: Codec) -> list[bytes]:
+        """Everything, as payloads; nothing is left."""
+        payloads = [*map(codec.payload, self.frames), *self._payloads]
+        self.clear()
+        return payloads
 
     def clear(self) -> None:
         """Discard everything."""

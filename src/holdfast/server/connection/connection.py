@@ -52,8 +52,6 @@ _OF_NODES = frozenset({CLOSE_CODES[Reason.MOVED], CLOSE_CODES[Reason.STOPPING]})
 
 FrameHandlers = Mapping[type[Frame], Callable[[Any, Any], None]]
 
-_ENDS = frozenset({ConnectionStep.CLOSED, ConnectionStep.LOST})
-
 
 @dataclass(slots=True, kw_only=True)
 class ConnectionServices:
@@ -196,6 +194,10 @@ class LiveConnection(Connection):
         self._encode = self.codec.encode
         self.tap = self._services.tap(self)
         self._services.opened(self)
+
+    def switched(self, transport: Transport) -> None:
+        """A relayed client's own connection is this node's now."""
+        self._transport, self.transport_kind, self._looked = transport, transport.kind, None
 
     def received(self, payload: bytes) -> None:
         """One payload from the client: processed at once, unless the client exceeds its rate and has to wait."""
@@ -693,10 +695,7 @@ class LiveConnection(Connection):
         self.flush(with_ack=True)
         heard = HeardMeanwhile()
         if self.backlog is not None:
-            heard.payloads += [self.codec.payload(frame) for frame in self.backlog.frames]
-            while (payload := self.backlog.pop()) is not None:
-                heard.payloads.append(payload)
-            self.backlog.clear()
+            heard.payloads += self.backlog.take_all(self.codec)
         self.pause_reading()
         self._forward = heard
         self._on_frame = {}
@@ -777,7 +776,7 @@ class LiveConnection(Connection):
     def _step(self, event: ConnectionStep) -> None:
         self.happened(event)
         self._on_frame = self._HANDLERS[self.state]
-        if self._path is not None and event in _ENDS:
+        if self._path is not None and event in {ConnectionStep.CLOSED, ConnectionStep.LOST}:
             self._path.close()
             self._path = None
 
