@@ -6,7 +6,9 @@ is owned there, and what it says leaves. The node that has the most rooms is kil
 again when the others have them all. Three NATS servers keep every record on three disks' worth of files (R3) and write
 it before they acknowledge it (`sync_interval: always`).
 
-    python -m benchmarks.cluster_takeover [--rooms 1000] [--kills 20] [--rate 0.5] [--folder on/a/disk]
+    python -m benchmarks.cluster_takeover [--rooms 1000] [--kills 20] [--rate 0.5] [--folder on/a/disk] [--samples file]
+
+With `--samples` one measurement is made in several runs: the table is of all that the file has.
 """
 
 import argparse
@@ -17,6 +19,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
+import msgspec
 from rich.console import Console
 from rich.table import Table
 
@@ -29,11 +32,56 @@ WITHIN_S = 3.0
 _REST_S = 1.0
 
 
+class Kill(msgspec.Struct):
+    """One kill, and the seconds from it."""
+
+    owned_s: list[float]
+    """Until each room of the node played elsewhere."""
+    back_s: list[float]
+    """Until each player who had lost the connection or the room was back."""
+
+
+class Samples(msgspec.Struct):
+    """What was measured, in one run or several."""
+
+    kills: list[Kill] = []
+    sent: int = 0
+    wrong: dict[str, int] = {}
+
+    @property
+    def owned_s(self) -> list[float]:
+        return [at for kill in self.kills for at in kill.owned_s]
+
+    @property
+    def late(self) -> int:
+        """How many kills took too long for at least one room."""
+        return sum(max(kill.owned_s) > WITHIN_S for kill in self.kills)
+
+    def save(self, file: Path | None) -> None:
+        """Keep it, if it is to be kept."""
+        if file is not None:
+            file.write_bytes(msgspec.json.encode(self))
+
+    def table(self, rooms: int) -> Table:
+        """The times."""
+        title = f"{len(self.kills)} kills, {rooms:,} durable rooms on three nodes, {os.cpu_count()} cores"
+        table = Table("from the kill until", "p50", "p99", "max", "of", title=title)
+        rows = {
+            "a room plays elsewhere": self.owned_s,
+            "all rooms of the node do": [max(kill.owned_s) for kill in self.kills],
+            "its player is back": [at for kill in self.kills for at in kill.back_s],
+        }
+        for row, values in rows.items():
+            figures = (percentile(values, 0.5), percentile(values, 0.99), max(values))
+            table.add_row(row, *(f"{value:.2f} s" for value in figures), f"{len(values):,}")
+        return table
+
+
 async def measure(options: argparse.Namespace, console: Console) -> int:
     """Kill, wait, start again; then the table."""
-    owned_s: list[float] = []
-    back_s: list[float] = []
-    worst: list[float] = []
+    samples, file = Samples(), options.samples
+    if file is not None and file.exists():
+        samples = msgspec.json.decode(file.read_bytes(), type=Samples)
     async with Rig(folder=options.folder) as rig:
         console.print(f"{options.rooms} rooms are made …")
         began_at = time.monotonic()
@@ -42,38 +90,40 @@ async def measure(options: argparse.Namespace, console: Console) -> int:
             console.print(f"… in {time.monotonic() - began_at:.0f} s")
             for number in range(1, options.kills + 1):
                 await asyncio.sleep(_REST_S)
-                await players.report()
-                name, count = Counter(node for node, _ in rig.owners.values()).most_common(1)[0]
-                rooms = [room for room, (node, _) in rig.owners.items() if node == name]
-                killed_at = await rig.nodes[name].kill()
-                await rig.until(lambda: all(rig.owners[room][1] > killed_at for room in rooms))  # noqa: B023 - used at once
-                times = [rig.owners[room][1] - killed_at for room in rooms]
-                await rig.start(name)
-                report = await players.report()
-                resumed = [at - killed_at for at in report.resumed_at if at > killed_at]
-                owned_s += times
-                back_s += resumed
-                worst.append(max(times))
+                name, kill = await _kill(rig, players)
+                samples.kills.append(kill)
+                samples.save(file)
                 console.print(
-                    f"{number}/{options.kills}: {count} rooms of {name} in {percentile(times, 0.5):.2f} s (p50),"
-                    f" {max(times):.2f} s (all); {len(resumed)} players back, the last after {max(resumed):.2f} s"
+                    f"{number}/{options.kills}: {len(kill.owned_s)} rooms of {name}"
+                    f" in {percentile(kill.owned_s, 0.5):.2f} s (p50), {max(kill.owned_s):.2f} s (all);"
+                    f" {len(kill.back_s)} players back, the last after {max(kill.back_s):.2f} s"
                 )
             final = await players.report("end")
         errors = rig.errors()
-    table = Table("from the kill until", "p50", "p99", "max", "of")
-    for title, values in (("a room plays elsewhere", owned_s), ("its player is back", back_s)):
-        figures = (percentile(values, 0.5), percentile(values, 0.99), max(values))
-        table.add_row(title, *(f"{value:.2f} s" for value in figures), f"{len(values):,}")
-    table.title = f"{options.kills} kills, {options.rooms:,} durable rooms on three nodes, {os.cpu_count()} cores"
-    console.print(table)
-    late = sum(each > WITHIN_S for each in worst)
+    samples.sent += final.sent
+    samples.wrong = {word: samples.wrong.get(word, 0) + count for word, count in final.wrong.items()}
+    samples.save(file)
+    console.print(samples.table(options.rooms))
     console.print(
-        f"{final.sent:,} messages: " + ", ".join(f"{count} {name}" for name, count in final.wrong.items()) + ".",
-        f"{late} of {options.kills} kills took longer than {WITHIN_S:g} s for all rooms.",
+        f"{samples.sent:,} messages: " + ", ".join(f"{count} {word}" for word, count in samples.wrong.items()) + ".",
+        f"{samples.late} of {len(samples.kills)} kills took longer than {WITHIN_S:g} s for all rooms.",
     )
     if errors:
         console.print(errors, markup=False)
-    return 1 if any(final.wrong.values()) or percentile(owned_s, 0.99) > WITHIN_S else 0
+    return 1 if any(samples.wrong.values()) or percentile(samples.owned_s, 0.99) > WITHIN_S else 0
+
+
+async def _kill(rig: Rig, players: Players) -> tuple[str, Kill]:
+    """Kill the node with the most rooms, and start it again when the others have them."""
+    await players.report()
+    name, _ = Counter(node for node, _ in rig.owners.values()).most_common(1)[0]
+    rooms = [room for room, (node, _) in rig.owners.items() if node == name]
+    killed_at = await rig.nodes[name].kill()
+    await rig.until(lambda: all(rig.owners[room][1] > killed_at for room in rooms))
+    owned_s = [rig.owners[room][1] - killed_at for room in rooms]
+    await rig.start(name)
+    report = await players.report()
+    return name, Kill(owned_s, [at - killed_at for at in report.resumed_at if at > killed_at])
 
 
 def main() -> int:
@@ -83,6 +133,7 @@ def main() -> int:
     parser.add_argument("--kills", type=int, default=20)
     parser.add_argument("--rate", type=float, default=0.5, help="messages of each player a second")
     parser.add_argument("--folder", type=Path, help="where NATS keeps its files: a disk, not a tmpfs")
+    parser.add_argument("--samples", type=Path, help="add to what this file has, as several runs of one measurement")
     options = parser.parse_args()
     return asyncio.run(measure(options, Console(highlight=False)))
 

@@ -7,6 +7,7 @@ import re
 import signal
 import socket
 import sys
+import time
 import urllib.request
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -575,6 +576,28 @@ async def test_a_connection_that_never_ends_does_not_hold_up_who_closes_it() -> 
 
     async with asyncio.timeout(DEADLINE_S):
         await link.close()
+
+
+async def test_a_read_is_asked_again_and_does_not_wait_for_a_server_that_has_just_gone(name: str) -> None:
+    address = parse_address(f"{shared_server().url}/{name}")
+    link, other = NatsLink(address, Limits(nats_answer_s=DEADLINE_S)), NatsLink(address, Limits())
+    await link.open()
+    await other.open()
+    heard: list[bytes] = []
+
+    async def asked(message: Any) -> None:
+        heard.append(message.data)
+        if len(heard) > 1:
+            await other.reply(message, b"here")
+
+    await other.listen(f"hf.{name}.alive.one", asked)
+    began_at = time.monotonic()
+    answer = await link.request(f"hf.{name}.alive.one", b"?", again_s=0.02)
+
+    assert (answer.data, heard) == (b"here", [b"?", b"?"])
+    assert time.monotonic() - began_at < DEADLINE_S / 2
+    await link.close()
+    await other.close()
 
 
 class Impostor:

@@ -245,7 +245,8 @@ class MemberList:
 
     def to_ask(self, now: float) -> list[str]:
         """Whom to ask whether they are there: suspects, and those whose beat is late."""
-        late_s = self._limits.beat_s + self._limits.probe_s
+        # Not while beats may only wait to be read.
+        late_s = self._limits.beat_s + self._limits.probe_s if now >= self._doubts_until else self._limits.suspect_s
         return [
             life
             for life, member in self._members.items()

@@ -29,7 +29,9 @@ class NatsBus:
         parsed = parse_address(address)
         check_library()
         self._root = f"hf.{parsed.name}."
-        self._link = NatsLink(parsed, limits or Limits())
+        limits = limits or Limits()
+        self._link = NatsLink(parsed, limits)
+        self._again_s = limits.nats_again_s
         self._proof = NatsMessage(
             Subjects(parsed.name).of_key(f"reached/{secrets.token_urlsafe(12)}"), b"", mark_of_deleted(_PROOF_KEPT_S)
         )
@@ -50,7 +52,7 @@ class NatsBus:
         """A server that is cut off from the others acknowledges no write: this one leaves nothing behind."""
         subject, payload, headers = self._proof
         try:
-            answer = await self._link.request(subject, payload, headers)
+            answer = await self._link.request(subject, payload, headers, again_s=self._again_s)
             return msgspec.json.decode(answer.data, type=PublishAck).error is None
         except (Unavailable, NoAnswer, msgspec.MsgspecError):
             return False

@@ -411,6 +411,7 @@ class NatsLimits:
     # Less than half of commit_timeout_s: nothing is sent later than this, and one answer may take as long again.
     # What waits for a leader that was lost waits for as long, beside the seconds until there is another one.
     nats_answer_s: float = _limit(2.0, "how long a NATS server may take to answer", "the outcome is read back")
+    nats_again_s: float = _limit(0.5, "how long a NATS server may take to answer a read", "it is asked once more")
     # A link that is silent for three of these is given up: a server that vanished does not say so.
     nats_ping_s: float = _limit(1.0, "the time between two pings to a NATS server", "reconnected")
     nats_reconnect_s: float = _limit(0.25, "the pause before a NATS server is tried again")

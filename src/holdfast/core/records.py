@@ -71,6 +71,10 @@ class Unreadable(Exception):
     """A record that this version cannot read. It is set aside: kept as it is, and not restored."""
 
 
+class Unmatched(Unreadable):
+    """A record that does not fit what was read with it: another server may have written one of the two meanwhile."""
+
+
 E = TypeVar("E", SeatRecord, ObjectsRecord, TimerRecord, GroupRecord)
 R = TypeVar("R", RoomRecord, SessionRecord, SendRecord, EffectRecord, BanRecord, RoleRecord, StandingRecord)
 

@@ -9,6 +9,7 @@ from holdfast import Effect, Player, on
 from holdfast.client.room import ClientRoom
 from holdfast.client.session import ClientSession
 from holdfast.cluster.membership import MemberState
+from holdfast.stores.port import Entry
 from holdfast.testing.store import FaultyStore
 from tests.server.cluster.nodes import Hero, Nodes, Said, Say, Table, in_virtual_time, until
 
@@ -267,3 +268,78 @@ async def test_what_a_room_did_outside_just_before_its_end_is_done_although_its_
 
         assert [payload for _, payload in paid] == ["a sword"]
         assert await store_of(nodes, "b").list("effect") == []
+
+
+@in_virtual_time
+async def test_a_player_whose_room_was_read_as_it_was_before_they_came_keeps_the_seat(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with Nodes("ab") as nodes:
+        ann = await nodes.connect("ann", "a", "b")
+        first = await ann.join((await ann.create("table")).id)
+        await first.send(Say("one"))
+        assert await texts(first, 1) == ["ann:one"]
+        before = await store_of(nodes, "a").get(f"room/{first.id}")
+        assert before is not None
+        bob = await nodes.connect("bob", "a", "b")
+        his = await bob.join(first.id)
+        await his.send(Say("two"))
+        assert await texts(his, 1) == ["bob:two"]
+        await asyncio.sleep(3)
+        assert nodes.b.parts.cluster is not None
+        # Nothing is read ahead: the session is asked for, and the room is read for it.
+        nodes.b.parts.cluster.takeover.suspects.listed = lambda _: {}
+        store, reads = store_of(nodes, "b"), 0
+        get = store.get
+
+        async def behind(key: str) -> Entry | None:
+            nonlocal reads
+            entry = await get(key)
+            if key == f"room/{first.id}" and entry is not None and reads < 3:
+                # As from a NATS server that lags behind.
+                reads += 1
+                return before
+            return entry
+
+        store.get = behind  # type: ignore[method-assign]  # what it reads first is old
+        nodes.a.crash()
+        await his.send(Say("three"))
+
+        assert await texts(his, 1) == ["bob:three"]
+        assert reads == 3
+        assert nodes.b.parts.recovery is not None
+        assert nodes.b.parts.recovery.set_aside == {}
+        assert [record.message for record in caplog.records if "set aside" in record.message] == []
+
+
+@in_virtual_time
+async def test_a_session_that_does_not_fit_its_room_as_that_was_read_is_read_again_and_is_no_error(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level("INFO")
+    async with Nodes("ab") as nodes:
+        bob = await nodes.connect("bob", "a", "b")
+        bare = (await bob.create("table")).id
+        await asyncio.sleep(1)
+        before = await store_of(nodes, "a").get(f"room/{bare}")
+        his = await bob.join(bare)
+        await his.send(Say("one"))
+        assert await texts(his, 1) == ["bob:one"]
+        await asyncio.sleep(3)
+        assert nodes.b.parts.cluster is not None
+        nodes.b.parts.cluster.takeover.suspects.listed = lambda _: {}
+        store, reads = store_of(nodes, "b"), 0
+        get = store.get
+
+        async def behind(key: str) -> Entry | None:
+            nonlocal reads
+            reads += key == f"room/{bare}"
+            return before if key == f"room/{bare}" and reads <= 2 else await get(key)
+
+        store.get = behind  # type: ignore[method-assign]  # what it reads first is old
+        nodes.a.crash()
+        await his.send(Say("two"))
+
+        assert await texts(his, 1) == ["bob:two"]
+        assert any("it is read again" in record.message for record in caplog.records)
+        assert [record.message for record in caplog.records if "set aside" in record.message] == []

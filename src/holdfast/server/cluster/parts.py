@@ -268,8 +268,7 @@ class ClusterParts:
 def _note_writers(node: ClusterNode, entries: list[Entry]) -> None:
     """Other nodes have saved these rooms, which were here: they live."""
     for entry in entries:
-        if entry.key.startswith("room/") and entry.key.count("/") == 1 and (life := writer_of([entry])) != node.life:
-            node.watch.wrote(life)
+        node.watch.wrote(writer_of([entry]))
 
 
 def _publish_change(publish: Callable[[Event], None], node: ClusterNode, change: MemberChange) -> None:

@@ -160,7 +160,13 @@ class Takeover:
             return self._node.life if self._has_session(session_id) else None
         if owner == self._node.life or must_take or owner is None:
             await self.take(room_id, session_id)
-            return self._node.life if self._has_session(session_id) else None
+            if self._has_session(session_id):
+                return self._node.life
+            is_known = session_key(session_id) in self._recovery.set_aside
+            if not is_known and not (room_id and self._has_room(room_id) and self._is_claimed(room_id)):
+                # What was read of the room may be older than the session: its claim is about to show that.
+                raise Unsure
+            return None
         return owner
 
     async def _owner_of(self, room_id: str) -> str | None:
@@ -417,6 +423,8 @@ class Takeover:
     async def _again(self, room_ids: list[str], session_ids: list[str]) -> None:
         """These rooms were taken here, and their claim was refused: another node has them, or had its last word."""
         await asyncio.gather(*map(self._take_again, room_ids))
+        if not room_ids:
+            await asyncio.sleep(self._limits.store_retry_s)
         for session_id in session_ids:
             with suppress(StoreError, Unsure):
                 await self.session(session_id)

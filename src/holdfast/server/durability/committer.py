@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from holdfast.core.errors import NotFound, Refused
 from holdfast.core.messages import SeatLeft
 from holdfast.core.reasons import Reason
+from holdfast.core.records import room_key
 from holdfast.core.session import Session
 from holdfast.logs import get_logger
 from holdfast.observability.metrics import Metrics
@@ -32,6 +33,8 @@ log = get_logger("holdfast.server")
 # The weight of the last pause between two commits in the moving average, and the longest pause that counts.
 _PAUSE_GAIN = 0.25
 _PAUSE_MAX_S = 1.0
+# Batches without a clear outcome that are looked for in the store at the same time.
+_READ_BACK_MAX = 32
 # Messages that are deleted in one batch.
 _DISCARDED_MAX = 500
 
@@ -152,7 +155,7 @@ class Committer:
         self.on_removed: list[Callable[[str], None]] = []
         """This room is not saved here any more."""
         self.on_foreign: list[Callable[[list[Entry]], None]] = []
-        """The store has these instead of what was to be written here."""
+        """Another server has written these rooms after this one had saved them."""
         self.on_session_lost: Callable[[Session], None] = lambda _: None
         """Another server has written this session."""
         self.on_rooms_lost: Callable[[list[FencedRoom]], None] = lambda _: None
@@ -432,11 +435,29 @@ class Committer:
                         self._committed(batch, result)
                 batches = []
             if unclear:
-                batches = [batch for batch in unclear if not await self._read_back(batch)]
+                batches = await self._read_back_all(unclear)
                 if not batches:
                     self._accepted()
             if batches:
                 await asyncio.sleep(self._limits.store_retry_s)
+
+    async def _read_back_all(self, batches: list[PendingBatch]) -> list[PendingBatch]:
+        """Those that were not written. Many at a time: after a failure of the store there may be hundreds."""
+        limit = asyncio.Semaphore(_READ_BACK_MAX)
+
+        async def read_back(batch: PendingBatch) -> bool:
+            async with limit:
+                return await self._read_back(batch)
+
+        tasks = [self._loop.create_task(read_back(batch)) for batch in batches]
+        try:
+            found = await asyncio.gather(*tasks)
+        except BaseException:
+            for task in tasks:
+                task.cancel()
+            await asyncio.wait(tasks)
+            raise
+        return [batch for batch, is_settled in zip(batches, found, strict=True) if not is_settled]
 
     async def _read_back(self, batch: PendingBatch) -> bool:
         """Find out what became of a batch, and act on it; False if it was not written."""
@@ -456,8 +477,9 @@ class Committer:
                 await asyncio.sleep(self._limits.store_retry_s)
                 continue
             if revisions == before:
+                claimed = {room_key(room.room_id) for room in batch.rooms if room.is_claimed}
                 for heard in self.on_foreign:
-                    heard([entry for entry in entries if entry is not None])
+                    heard([entry for entry in entries if entry is not None and entry.key in claimed])
                 self._fenced(batch, revisions)
                 return True
             # A store may still have carried it out while it was read. What stays as it is, is another server's.

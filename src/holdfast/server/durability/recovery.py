@@ -19,6 +19,7 @@ from holdfast.core.listed_room import restored_listing
 from holdfast.core.reasons import Reason
 from holdfast.core.records import (
     SERVER,
+    Unmatched,
     Unreadable,
     decode_effect,
     decode_send,
@@ -126,6 +127,8 @@ class Recovery:
         """By id; empty when a room is restored with all that belongs to it."""
         self.set_aside: dict[str, str] = {}
         """The keys of records that could not be read, and why."""
+        self._unmatched_since: dict[str, tuple[float, float]] = {}
+        """The keys of records that did not fit others and are read again: since when, and when last."""
         self.read_again: Callable[[list[str], list[str]], Coroutine[Any, Any, None]] | None = None
         """Instead of reading again what another server has written, where that one may have it now."""
         self.node_before: Callable[[str], tuple[str, bool]] = lambda _: ("", False)
@@ -213,11 +216,13 @@ class Recovery:
         # While the last turns are saved, the store closes soon: the next server reads these rooms.
         if again and not self._is_stopped:
             # Together: somebody may play in one of them and watch another.
-            sessions = [session for room in again for session in room.sessions]
-            read_again = self.read_again or self._read_again
-            task = self._clock.loop.create_task(read_again([room.id for room in again], sessions))
-            self._reading.add(task)
-            task.add_done_callback(self._reading.discard)
+            self._begin_reading([room.id for room in again], [each for room in again for each in room.sessions])
+
+    def _begin_reading(self, room_ids: list[str], session_ids: list[str]) -> None:
+        read_again = self.read_again or self._read_again
+        task = self._clock.loop.create_task(read_again(room_ids, session_ids))
+        self._reading.add(task)
+        task.add_done_callback(self._reading.discard)
 
     def session_lost(self, session: Session) -> None:
         """Another server has written the session, or its room: it continues there."""
@@ -381,6 +386,9 @@ class Recovery:
                 self._directory.names.forget(made.runner.room.id, made.runner.context.listing)
 
     def _not_restored(self, room_id: str, entries: list[Entry]) -> None:
+        if entries[0].key not in self.set_aside:
+            # It is read again.
+            return
         record, _ = read_seats(entries)
         kind = record.kind if record is not None else ""
         self._publish(RoomFailed(room=room_id, kind=kind, why="set_aside"))
@@ -417,13 +425,40 @@ class Recovery:
     def _guarded(self, key: str, restore: Callable[..., T], *args: Any) -> T | None:
         """What was restored from a record; None if it could not be, and is set aside."""
         try:
-            return restore(*args)
+            restored = restore(*args)
+        except Unmatched as error:
+            if not self._must_read_again(key, error):
+                self._set_aside(key, error)
         except Unreadable as error:
             self._set_aside(key, error)
         except Exception as error:
             log.exception("a record could not be restored", key=key)
             self._set_aside(key, Unreadable(repr(error)))
+        else:
+            self.set_aside.pop(key, None)
+            self._unmatched_since.pop(key, None)
+            return restored
         return None
+
+    def _must_read_again(self, key: str, error: Unmatched) -> bool:
+        """In a cluster other nodes write while this one reads: what does not fit together is read again for a while."""
+        if self.read_again is None or self._is_stopped:
+            return False
+        now = self._clock.now()
+        known = self._unmatched_since
+        while len(known) > self._limits.sessions_max:
+            del known[next(iter(known))]
+        patience_s = self._limits.commit_timeout_s
+        since, last = known.pop(key, (now, now))
+        if now - last > patience_s:
+            since = now
+        if now - since > patience_s:
+            return False
+        known[key] = since, now
+        log.info("a record does not fit what was read with it: it is read again", key=key, why=error)
+        kind, _, wanted = key.partition("/")
+        self._begin_reading([wanted] if kind == "room" else [], [wanted] if kind == "session" else [])
+        return True
 
     def _set_aside(self, key: str, why: Unreadable) -> None:
         self.set_aside[key] = str(why)
@@ -584,7 +619,7 @@ class Recovery:
             return
         # Not with a seat: it has none, or the room could not be restored.
         if record.room:
-            raise Unreadable(f"room {record.room} could not be restored, or has no seat for it")
+            raise Unmatched(f"room {record.room} could not be restored, or has no seat for it")
         # Written again at once, as a room is: a server that still has it may not end it any more.
         session = self._restore_session(session_id, record, entry)
         self._restored.clear()

@@ -9,6 +9,7 @@ from msgspec import Raw, Struct
 from holdfast.core.join_options import checked_options, needs_options
 from holdfast.core.messages import PlayerData
 from holdfast.core.records import (
+    Unmatched,
     Unreadable,
     decode_room,
     decode_session,
@@ -141,7 +142,7 @@ def read_room(entries: list[Entry], type_of: Callable[[str], type[Room[Any]] | N
         raise Unreadable(f'{room_type.__name__}.durability is "memory" now')
     parts = {entry.key: entry.value for entry in entries[1:]}
     if parts_sum(parts) != record.parts:
-        raise Unreadable("its parts do not match its record: some are missing or damaged")
+        raise Unmatched("its parts do not match its record: some are missing or damaged")
     key = entries[0].key
     seats = seats_of(record, key, parts)
     return SavedRoom(

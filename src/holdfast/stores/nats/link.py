@@ -202,9 +202,19 @@ class NatsLink:
             raise NoAnswer(f"NATS takes nothing: {error!r}") from error
 
     async def request(
-        self, subject: str, payload: bytes, headers: dict[str, str] | None = None, *, within_s: float | None = None
+        self,
+        subject: str,
+        payload: bytes,
+        headers: dict[str, str] | None = None,
+        *,
+        within_s: float | None = None,
+        again_s: float | None = None,
     ) -> "Msg":
-        """The answer. `NoResponder` and `Unavailable` say that it was not carried out, `NoAnswer` that it may be."""
+        """The answer. `NoResponder` and `Unavailable` say that it was not carried out, `NoAnswer` that it may be.
+
+        `again_s` is for what may be asked twice: it is sent again after each such pause, so that the answer does not
+        have to wait for the end of a request to a server that had just gone.
+        """
         from nats.errors import Error  # noqa: PLC0415 - an optional dependency
 
         client = self._opened
@@ -219,6 +229,8 @@ class NatsLink:
         try:
             async with asyncio.timeout(self._limits.nats_answer_s if within_s is None else within_s):
                 await client.publish(subject, payload, reply=f"{self._inbox}.{token}", headers=headers)
+                while again_s is not None and not (await asyncio.wait([answer], timeout=again_s))[0]:
+                    await client.publish(subject, payload, reply=f"{self._inbox}.{token}", headers=headers)
                 message = await answer
         except TimeoutError:
             if within_s is None and began_at >= self._silent_at:
@@ -234,9 +246,9 @@ class NatsLink:
             raise NoResponder("NATS has nobody for this request")
         return message
 
-    async def ask(self, subject: str, body: Mapping[str, Any], answer: type[T]) -> T:
+    async def ask(self, subject: str, body: Mapping[str, Any], answer: type[T], *, again_s: float | None = None) -> T:
         """A request to JetStream's API, and its answer."""
-        message = await self.request(f"$JS.API.{subject}", msgspec.json.encode(body))
+        message = await self.request(f"$JS.API.{subject}", msgspec.json.encode(body), again_s=again_s)
         return msgspec.json.decode(message.data, type=answer)
 
     async def subscribe(self, subject: str, heard: Any = None) -> "Subscription":

@@ -65,7 +65,9 @@ class NatsReader:
         """The last message of a subject, or of all that match it, as the stream's leader has it."""
         async with self._reads:
             body = {"last_by_subj": subject}
-            answer = await self._link.ask(f"STREAM.MSG.GET.{self._subjects.stream}", body, GetAnswer)
+            answer = await self._link.ask(
+                f"STREAM.MSG.GET.{self._subjects.stream}", body, GetAnswer, again_s=self._limits.nats_again_s
+            )
         if answer.error is not None and answer.error.err_code != _NOT_FOUND:
             raise Unavailable(f"NATS cannot read: {answer.error.description}")
         return answer.saved()
@@ -159,7 +161,9 @@ class _Listing:
 
     async def _catch_up(self, inbox: "Subscription", newest: Callable[[Sequence[str]], Awaitable[int]]) -> bool:
         """Read all that there is; whether that is all up to now, and no batch is half of it."""
-        info = await self._link.ask(f"STREAM.INFO.{self._subjects.stream}", {}, StreamInfo)
+        info = await self._link.ask(
+            f"STREAM.INFO.{self._subjects.stream}", {}, StreamInfo, again_s=self._limits.nats_again_s
+        )
         last = await newest(self._wanted)
         await self._pull(inbox)
         return last <= self._newest and self._batch_ends_at <= max(info.state.last_seq, self._newest)
