@@ -9,6 +9,22 @@ from holdfast.schemas.frames import Data, Hello, Position, Resume
 from tests.server.world import Say, World, chat, until_resumed
 
 
+async def test_a_hello_that_a_newer_connection_has_overtaken_does_not_revoke_the_session(world: World) -> None:
+    server = await world.serve(chat())
+    first = await world.raw(server)
+    welcome = await first.sign_in()
+    held_up = await world.raw(server)
+    newer = await world.raw(server)
+    await newer.resume(welcome)
+    # It has used up the token of the first welcome.
+    await newer.request("search")
+
+    held_up.ask_to_resume(welcome)
+
+    assert (await held_up.closed()).reason == Reason.SUPERSEDED
+    assert (await newer.request("search")).problem is None
+
+
 async def test_a_used_token_revokes_the_session_and_both_ends_are_told(world: World) -> None:
     kind = chat()
     server = await world.serve(kind)

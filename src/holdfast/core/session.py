@@ -144,7 +144,8 @@ class Session:
         *("_past", "account", "address", "beside", "channel", "channels_opened", "closing", "codec", "connection"),
         *("created_at", "data", "drop_reason", "dropped_at", "drops", "end_reason", "ends", "epoch", "expires_at"),
         *("features", "flags", "flood", "grace_s", "id", "inbox", "last_active_at", "last_request", "latency"),
-        *("limited", "limits", "lineage", "name", "on_disconnect", "own_channel", "own_limits", "place", "player_id"),
+        *("limited", "limits", "lineage", "link_opened_at", "name", "on_disconnect", "own_channel", "own_limits"),
+        *("place", "player_id"),
         *("proven_roles", "rates", "replayed", "replies", "requests_announced", "resumes", "rewound", "roles", "seat"),
         *("sends", "sign_outs", "signed_in_at"),
         *("state", "tokens", "wrong_guesses"),
@@ -199,6 +200,8 @@ class Session:
         """The number of connections that it has had."""
         self.address = ""
         """The address of its last connection."""
+        self.link_opened_at = 0.0
+        """When its last connection was opened; 0 if it has had none here."""
         self.dropped_at: float | None = None
         """When it lost its connection; None while it has one."""
         self.sign_outs = 0
@@ -340,6 +343,7 @@ class Session:
             self.flags |= SessionFlags.COMPRESSION
         self.epoch += 1
         self.address = connection.address
+        self.link_opened_at = connection.opened_at
         self.dropped_at = self.expires_at = None
         self.last_active_at = now
         return old

@@ -19,6 +19,8 @@ class LinkOpening(Struct, frozen=True, array_like=True, tag=1):
     """What the client can speak, the best first."""
     follows: bytes = b""
     """The key of a handover: the client goes on in the middle of its session. Empty if it begins with a hello."""
+    age_s: float = 0.0
+    """How long the client was connected before this."""
 
 
 class LinkOpened(Struct, frozen=True, array_like=True, tag=2):

@@ -209,3 +209,21 @@ async def test_a_session_that_another_node_has_taken_is_not_handed_over_as_well(
         assert ann.outcome is not None
         assert ann.outcome.kind == "resumed"
         assert nodes.where_session(ann.id) == ["b"]
+
+
+@in_virtual_time
+async def test_a_connection_is_as_old_on_the_node_that_it_is_relayed_to() -> None:
+    async with Nodes("ab") as nodes:
+        bob = await nodes.connect("bob", "b")
+        room = await bob.join_or_create("table")
+        ann = await nodes.connect("ann", "a")
+        came_at = asyncio.get_running_loop().time()
+        await asyncio.sleep(3.0)
+
+        await ann.join(room.id)
+
+        session = nodes.b.sessions.get(ann.id)
+        assert session is not None
+        assert session.connection is not None
+        # Which of two hellos is the older one is told by that.
+        assert session.connection.opened_at == pytest.approx(came_at, abs=0.1)

@@ -58,6 +58,8 @@ class Caller:
     address: str
     is_encrypted: bool = False
     is_compressed: bool = False
+    age_s: float = 0.0
+    """How long it has been connected."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,6 +121,7 @@ class RelayedLink:
         self.peer = peer
         self.is_encrypted = caller.is_encrypted
         self.is_compressed = caller.is_compressed
+        self.age_s = caller.age_s
         self.subprotocol = Subprotocol("", None)
         self.buffered_bytes = 0
         self.dialing: Dialing | None = None

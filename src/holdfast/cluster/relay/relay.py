@@ -169,7 +169,10 @@ class ClientRelay:
         opened = self._loop.create_future()
         link.dialing = Dialing(receiver, subprotocols, opened)
         names = tuple(each.name for each in subprotocols)
-        peer.post(LinkOpening(link.number, caller.address, caller.is_encrypted, caller.is_compressed, names, follows))
+        opening = LinkOpening(
+            link.number, caller.address, caller.is_encrypted, caller.is_compressed, names, follows, caller.age_s
+        )
+        peer.post(opening)
         try:
             async with asyncio.timeout(limits.handshake_s):
                 await opened
@@ -237,7 +240,12 @@ class ClientRelay:
         if frame.follows and follower is None:
             peer.post(LinkNotOpened(number, "nothing waits for this connection any more", may_retry=False))
             return
-        caller = Caller(address=frame.caller, is_encrypted=frame.is_encrypted, is_compressed=frame.is_compressed)
+        caller = Caller(
+            address=frame.caller,
+            is_encrypted=frame.is_encrypted,
+            is_compressed=frame.is_compressed,
+            age_s=frame.age_s,
+        )
         link = self._link(peer, number, peer_name=frame.caller, caller=caller, limits=listener.limits)
         peer.post(LinkOpened(number, subprotocol.name))
         link.open(follower or listener.accept, subprotocol)

@@ -79,10 +79,11 @@ async def splice(
     heard: Callable[[], Sequence[bytes]],
     limits: TransportLimits,
     follows: bytes = b"",
+    age_s: float = 0.0,
 ) -> Receiver:
     """Relay a client to a node; what was heard from it so far goes first. Returns what hears the rest.
 
-    `client` is its link, which may be another one later.
+    `client` is its link, which may be another one later; `age_s` says how long it has been connected.
 
     Pause the client's reading before, and resume it once its link tells the returned receiver; what arrives until then
     is what `heard` returns, too. Raises `DialError`, and the client's link is as it was.
@@ -91,7 +92,7 @@ async def splice(
     near.other, far.other = far, near
     near.link = client
     own = client()
-    caller = Caller(address=own.peer, is_encrypted=own.is_encrypted, is_compressed=own.is_compressed)
+    caller = Caller(address=own.peer, is_encrypted=own.is_encrypted, is_compressed=own.is_compressed, age_s=age_s)
     link = await relay.dial(far, life, caller=caller, subprotocols=[own.subprotocol], limits=limits, follows=follows)
     if not client().is_up:
         link.abort()

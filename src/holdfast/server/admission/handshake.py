@@ -97,6 +97,10 @@ class Resumer:
         if self._stored.is_stuck(session):
             self._lifecycle.turn_away(connection)
             return None
+        if connection.opened_at < session.link_opened_at and session.tokens.is_known(resume.token):
+            # Its client has come by a newer link, while this hello was held up on the way or waited here.
+            connection.close(Reason.SUPERSEDED, "this session has been resumed by a newer connection")
+            return None
         verdict = session.tokens.present(resume.token)
         if verdict is Verdict.REUSED:
             self._counters.tokens_reused += 1

@@ -122,6 +122,7 @@ class Edge:
                 life,
                 heard=lambda: [first, *heard.payloads],
                 limits=self._limits,
+                age_s=self._loop.time() - connection.opened_at,
             )
         except (DialError, BusError) as error:
             log.info("a client could not be relayed", node=life, error=str(error))

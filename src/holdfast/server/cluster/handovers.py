@@ -235,6 +235,7 @@ class Handovers:
                 heard=lambda: heard.payloads,
                 limits=TransportLimits.of(self._limits),
                 follows=key,
+                age_s=self._clock.now() - connection.opened_at,
             )
         except (DialError, BusError) as error:
             log.info("a connection could not follow its session; it will resume", error=str(error))

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
 from holdfast.cluster.membership import MemberChange, MemberState
+from holdfast.cluster.relay import RelayedLink
 from holdfast.cluster.setting import Cluster
 from holdfast.core.addresses import AddressShares
 from holdfast.core.session import Session
@@ -158,6 +159,7 @@ class ClusterParts:
             is_watching=rooms.index.watches.has,
             is_stopping=lambda: rooms.is_stopping,
         )
+        connections.on_link.append(_count_from_its_node)
         self.migration = Migration(
             context,
             self.node,
@@ -269,6 +271,12 @@ def _note_writers(node: ClusterNode, entries: list[Entry]) -> None:
     """Other nodes have saved these rooms, which were here: they live."""
     for entry in entries:
         node.watch.wrote(writer_of([entry]))
+
+
+def _count_from_its_node(connection: LiveConnection) -> None:
+    """A relayed connection was opened when its client came to the node that relays it."""
+    if isinstance(connection.transport, RelayedLink):
+        connection.opened_at -= connection.transport.age_s
 
 
 def _publish_change(publish: Callable[[Event], None], node: ClusterNode, change: MemberChange) -> None:
