@@ -20,6 +20,7 @@ _COMMANDS = {
     "placements": "holdfast.cli.operate",
     "packets": "holdfast.cli.operate",
     "broadcast": "holdfast.cli.operate",
+    "top": "holdfast.cli.top",
     "types": "holdfast.cli.types",
     "new": "holdfast.cli.new",
 }

@@ -16,7 +16,6 @@ from holdfast.cli.options import API_KEY_VARIABLE
 from holdfast.cli.showing import Show, show
 from holdfast.http.api import DEFAULT_HOST, DEFAULT_PORT
 
-_TIMEOUT_S = 30.0
 _PAGE = 100
 
 # The environment's proxy is for the web, not for a node next door.
@@ -29,9 +28,20 @@ class Node:
 
     url: str
     key: str = ""
+    timeout_s: float = 30.0
 
-    def ask(self, method: str, *path: str, query: Mapping[str, Any] | None = None, body: Any = None) -> Any:
-        """Send a request; returns the answer, or raises a `ClickException` with the node's error."""
+    def ask(
+        self,
+        method: str,
+        *path: str,
+        query: Mapping[str, Any] | None = None,
+        body: Any = None,
+        tells_missing: bool = True,
+    ) -> Any:
+        """Send a request; returns the answer, or raises a `ClickException` with the node's error.
+
+        Nodes that did not answer are named on stderr, unless the command does that.
+        """
         text = self._send(method, *path, query=query, body=body)
         if not text:
             return None
@@ -41,7 +51,7 @@ class Node:
             raise self._not_holdfast() from None
         if not isinstance(content, dict):
             raise self._not_holdfast()
-        if missing := content.get("missing"):
+        if tells_missing and (missing := content.get("missing")):
             click.echo(f"Not shown: what is on {', '.join(missing)}, which did not answer.", err=True)
         return content
 
@@ -61,7 +71,7 @@ class Node:
             request.add_header("Content-Type", "application/json")
             request.data = json.dumps(body).encode()
         try:
-            with _open(request, timeout=_TIMEOUT_S) as answer:
+            with _open(request, timeout=self.timeout_s) as answer:
                 content: bytes = answer.read()
                 return content
         except HTTPError as error:

@@ -99,6 +99,8 @@ class LimitHit(Struct, frozen=True):
 class NodeNumbers(Struct, frozen=True):
     """The most important numbers of one node of a cluster."""
 
+    at: float
+    """When the node counted: up to a second ago."""
     name: str
     life: str
     is_ready: bool

@@ -48,6 +48,8 @@ export interface LimitHit {
 }
 /** The most important numbers of one node of a cluster. */
 export interface NodeNumbers {
+  /** When it counted. */
+  at: number;
   name: string;
   life: string;
   is_ready: boolean;

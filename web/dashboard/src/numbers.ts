@@ -53,9 +53,8 @@ export class History {
   /** What one node of a cluster counts a second, now; null if that is not known. */
   rateOf(node: NodeNumbers, ...names: string[]): number | null {
     const [before, now] = this.looks.slice(-2);
-    const earlier = before?.nodes.find((each) => each.life === node.life);
-    const seconds = now === undefined || before === undefined ? 0 : now.at - before.at;
-    return perSecond(node.totals, earlier?.totals, seconds, names);
+    const earlier = now === undefined ? undefined : before?.nodes.find((each) => each.life === node.life);
+    return perSecond(node.totals, earlier?.totals, earlier === undefined ? 0 : node.at - earlier.at, names);
   }
 
   private sample(look: Overview): Sample {

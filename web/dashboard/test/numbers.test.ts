@@ -71,7 +71,8 @@ test.each([
 });
 
 test("the numbers of other nodes cannot be compared with those before", () => {
-  const of = (life: string, applied: number) => ({
+  const of = (at: number, life: string, applied: number) => ({
+    at,
     name: life,
     life,
     is_ready: true,
@@ -87,16 +88,18 @@ test("the numbers of other nodes cannot be compared with those before", () => {
     nodes,
   });
   const history = new History();
-  history.add(cluster(10, of("a", 100), of("b", 1000)));
-  history.add(cluster(11, of("a", 110), of("b", 1020)));
+  history.add(cluster(10, of(10, "a", 100), of(10, "b", 1000)));
+  history.add(cluster(11, of(11, "a", 110), of(11, "b", 1020)));
 
   expect(history.samples.at(-1)?.applied).toBe(30);
-  expect([of("a", 110), of("b", 1020)].map((each) => history.rateOf(each, "messages_applied"))).toEqual([10, 20]);
+  expect([of(11, "a", 110), of(11, "b", 1020)].map((each) => history.rateOf(each, "messages_applied"))).toEqual([
+    10, 20,
+  ]);
 
-  history.add(cluster(12, of("a", 120)));
+  history.add(cluster(12, of(12, "a", 120)));
   expect(history.samples.at(-1)?.applied).toBeNull();
-  expect(history.rateOf(of("a", 120), "messages_applied")).toBeNull();
+  expect(history.rateOf(of(12, "a", 120), "messages_applied")).toBeNull();
 
-  history.add(cluster(13, of("a", 125)));
+  history.add(cluster(13, of(13, "a", 125)));
   expect(history.samples.at(-1)?.applied).toBe(5);
 });

@@ -150,6 +150,7 @@ async def _collect(events: AsyncIterator[EventInfo], happened: deque[EventInfo])
 
 def _numbers(overview: OverviewInfo, life: str, name: str) -> NodeNumbers:
     return NodeNumbers(
+        at=overview.at,
         name=name,
         life=life,
         is_ready=overview.node.is_ready,
