@@ -162,7 +162,7 @@ TestKeeping.settings = settings(max_examples=50, stateful_step_count=20)
 def test_a_waitlist_keeps_its_order_and_everybodys_place() -> None:
     seats = Seats(unchanged)
     for player_id in (ADA, BOB, CLEO, ADA):
-        seats.waitlist[player_id] = None
+        seats.waitlist[player_id] = ""
 
     assert [seats.position(each) for each in (ADA, BOB, CLEO, PlayerId("dan"))] == [1, 2, 3, 0]
 

@@ -240,8 +240,8 @@ class Seats(SeatRegistry):
         self.reservations: dict[PlayerId, Reservation] = {}
         """Those in use included; changed by `reserve` and `unreserve`."""
         self._in_use: set[PlayerId] = set()
-        self.waitlist: dict[PlayerId, None] = {}
-        """Players who wait for a seat, first come first served."""
+        self.waitlist: dict[PlayerId, str] = {}
+        """Players who wait for a seat, first come first served, with their addresses."""
 
     def add(self, seat: Seat) -> None:
         self.agents += bool(seat.agent)

@@ -125,6 +125,8 @@ class MoveRooms(Struct, frozen=True, array_like=True):
     """The keys of the effects that are not carried out; None if the other node does not say."""
     source: str = ""
     """The life of the node that gives them."""
+    waiting: dict[str, list[tuple[str, str]]] = {}
+    """By room, the players on its waitlist and their addresses: the first is next."""
 
 
 class RoomsMoved(Struct, frozen=True, array_like=True):

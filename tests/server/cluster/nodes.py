@@ -157,6 +157,14 @@ class Nodes:
         ]
 
 
+def store_of(nodes: Nodes, name: str) -> FaultyStore:
+    """A node's way to the disk of all."""
+    committer = nodes.servers[name].parts.committer
+    assert committer is not None
+    assert isinstance(committer.store, FaultyStore)
+    return committer.store
+
+
 def in_virtual_time(test: Callable[..., Any]) -> Callable[..., Any]:
     """Run a test in virtual time."""
 

@@ -10,8 +10,7 @@ from holdfast.client.room import ClientRoom
 from holdfast.client.session import ClientSession
 from holdfast.cluster.membership import MemberState
 from holdfast.stores.port import Entry
-from holdfast.testing.store import FaultyStore
-from tests.server.cluster.nodes import Hero, Nodes, Said, Say, Table, in_virtual_time, until
+from tests.server.cluster.nodes import Hero, Nodes, Said, Say, Table, in_virtual_time, store_of, until
 
 
 async def texts(room: ClientRoom, count: int, within_s: float = 60.0) -> list[str]:
@@ -32,13 +31,6 @@ def state_of(nodes: Nodes, seen_by: str, name: str) -> MemberState | None:
     assert cluster is not None
     members = cluster.node.watch.membership.members.values()
     return next((each.state for each in members if each.beat.name == name), None)
-
-
-def store_of(nodes: Nodes, name: str) -> FaultyStore:
-    cluster = nodes.servers[name].parts.committer
-    assert cluster is not None
-    assert isinstance(cluster.store, FaultyStore)
-    return cluster.store
 
 
 @in_virtual_time

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from holdfast.client.room import ClientRoom
 from holdfast.cluster.membership import MemberState
 from holdfast.schemas.events import RoomRecovered
-from tests.server.cluster.nodes import Nodes, Said, Say, in_virtual_time, until
-from tests.server.cluster.test_dead_nodes import state_of, store_of
+from tests.server.cluster.nodes import Nodes, Said, Say, in_virtual_time, store_of, until
+from tests.server.cluster.test_dead_nodes import state_of
 
 LONG_S = 90.0
 TEXTS = 30

@@ -7,7 +7,7 @@ import pytest
 
 from holdfast import Auth
 from holdfast.client.session import ClientSession
-from holdfast.core.errors import SessionEnded
+from holdfast.core.errors import NotFound, SessionEnded, Throttled
 from holdfast.core.reasons import Reason
 from holdfast.identity import Tickets
 from holdfast.identity.password import Password
@@ -16,7 +16,7 @@ from holdfast.schemas.requests import Ban
 from holdfast.server.admission.access import Access
 from holdfast.testing.server import Named, generous
 from tests.identity.plain import PlainHashing
-from tests.server.cluster.nodes import Nodes, in_virtual_time
+from tests.server.cluster.nodes import Nodes, in_virtual_time, store_of
 
 WITHIN_S = 1.0
 
@@ -154,6 +154,66 @@ async def test_what_a_node_has_saved_before_it_died_holds_although_it_told_nobod
 
 
 @in_virtual_time
+async def test_a_ban_by_a_node_that_was_cut_off_from_everything_holds_on_all_nodes_once_it_is_back() -> None:
+    async with Nodes("abc") as nodes:
+        ann = await nodes.connect("ann", "b")
+        bus, store = nodes.bus("a"), store_of(nodes, "a")
+        nodes.buses.cut(bus)
+        store.silence_s = 0.5
+        with pytest.raises(Throttled, match="in force"):
+            await nodes.a.ban(player="ann", why="cheating")
+        await asyncio.sleep(5.0)
+        assert is_on(nodes, ann)
+
+        store.silence_s = None
+        nodes.buses.mend(bus)
+
+        assert await ended(ann, within_s=WITHIN_S + nodes.limits.store_retry_s) == Reason.BANNED
+        await asyncio.sleep(WITHIN_S)
+        for name in "abc":
+            assert [ban.why for ban in access(nodes, name).bans.all()] == ["cheating"]
+        assert len(await access(nodes, "c").records.read_again("ban")) == 1
+
+
+@in_virtual_time
+async def test_a_ban_that_its_node_could_only_tell_the_others_is_saved_by_them_when_it_dies() -> None:
+    async with Nodes("abc") as nodes:
+        ann = await nodes.connect("ann", "b")
+        store_of(nodes, "a").is_full = True
+        with pytest.raises(Throttled, match="in force"):
+            await nodes.a.ban(player="ann", why="cheating")
+        assert await ended(ann) == Reason.BANNED
+        assert await access(nodes, "c").records.read_again("ban") == []
+
+        nodes.a.crash()
+        await asyncio.sleep(5.0)
+
+        assert len(await access(nodes, "c").records.read_again("ban")) == 1
+        late = nodes.servers["d"] = nodes.server("d")
+        await late.start()
+        with pytest.raises(SessionEnded, match="cheating"):
+            await nodes.connect("ann", "d")
+        # It is lifted everywhere, as any other.
+        await nodes.b.unban(player="ann")
+        await asyncio.sleep(WITHIN_S)
+        assert [access(nodes, name).bans.all() for name in "bcd"] == [[]] * 3
+        assert await access(nodes, "c").records.read_again("ban") == []
+
+
+@in_virtual_time
+async def test_an_unban_is_not_undone_by_a_node_that_saves_what_a_dead_one_has_told() -> None:
+    async with Nodes("abc") as nodes:
+        store_of(nodes, "a").is_full = True
+        with pytest.raises(Throttled, match="in force"):
+            await nodes.a.ban(player="ann")
+        await nodes.b.unban(player="ann")
+        nodes.a.crash()
+        await asyncio.sleep(10.0)
+        assert [access(nodes, name).bans.all() for name in "bc"] == [[]] * 2
+        assert await access(nodes, "c").records.read_again("ban") == []
+
+
+@in_virtual_time
 async def test_a_durable_session_that_is_taken_over_does_not_survive_a_sign_out_of_before() -> None:
     async with Nodes("ab") as nodes:
         ann = await nodes.connect("ann", "a", "b")
@@ -234,6 +294,33 @@ async def test_a_node_that_dies_does_not_keep_its_players_from_signing_in_elsewh
         nodes.a.crash()
         await asyncio.sleep(3.0)
         assert await try_to_connect(nodes, "ann", "b") is not None
+
+
+# Guesses of codes
+
+
+@in_virtual_time
+async def test_wrong_codes_of_an_address_count_on_all_nodes_and_right_ones_nowhere() -> None:
+    limits = replace(generous(), guesses_per_address_burst=6, guesses_per_address_per_s=0.001, guess_wait_max_s=0.1)
+    async with Nodes("abc", limits=limits) as nodes:
+        room = await (await nodes.connect("host", "c")).create("lounge", visibility="private")
+
+        async def guess(name: str, number: int, code: str) -> str:
+            session = await nodes.connect(f"player {name} {number}", name)
+            for each in nodes.servers[name].sessions:
+                each.address = "203.0.113.7"
+            try:
+                await session.join(code=code)
+            except (NotFound, Throttled) as refusal:
+                return refusal.code
+            return "joined"
+
+        assert [await guess("a", n, room.code) for n in range(8)] == ["joined"] * 8
+        wrong = []
+        for n in range(9):
+            wrong.append(await guess("abc"[n % 3], 100 + n, "BCDFGH"))
+            await asyncio.sleep(0.1)
+        assert wrong == ["not_found"] * 6 + ["throttled"] * 3
 
 
 # Tickets and lockouts

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from holdfast import Conflict, NameTaken, Room
+from holdfast import Conflict, NameTaken, Player, Room, on
 from holdfast.client.session import ClientSession
 from holdfast.core.errors import Expired, Refused
 from holdfast.core.placement import Queue
@@ -15,7 +15,7 @@ from holdfast.schemas.requests import Create, PlacedPlayer, Search, StartPlaceme
 from holdfast.schemas.room import RoomInfo
 from holdfast.stores.port import Batch, Unknown
 from holdfast.testing.store import FaultyStore
-from tests.server.cluster.nodes import Lounge, Nodes, Table, in_virtual_time, until
+from tests.server.cluster.nodes import Hero, Lounge, Nodes, Say, Table, in_virtual_time, until
 
 STALE_S = 0.5
 
@@ -44,7 +44,18 @@ class SlowClub(Club):
         super().on_create(config)
 
 
-ROOMS: tuple[type[Room[Any]], ...] = (Table, Lounge, Club, Bar, SlowClub)
+class Renaming(Bar):
+    """Its players name it."""
+
+    kind = "renaming"
+
+    @on(Say)
+    def say(self, player: Player[Hero], say: Say) -> None:
+        self.update(name=say.text, set={"by": player.id})
+        self.update(set={"last": player.id})
+
+
+ROOMS: tuple[type[Room[Any]], ...] = (Table, Lounge, Club, Bar, SlowClub, Renaming)
 
 
 async def found(session: ClientSession, kind: str = "lounge", **search: Any) -> list[RoomInfo]:
@@ -290,6 +301,41 @@ async def test_a_name_is_that_of_one_room_on_all_nodes(kind: str) -> None:
         await sessions[0].update_room(other.id, name="Friday")
         await asyncio.sleep(1.0)
         assert (await sessions[1].create(kind, name="Saturday")).name == "Saturday"
+
+
+@in_virtual_time
+async def test_a_name_that_games_of_several_nodes_give_their_rooms_at_once_is_that_of_one() -> None:
+    async with Nodes("abc", rooms=ROOMS, allow_errors=NameTaken) as nodes:
+        sessions = {name: await nodes.connect(name, name) for name in "abc"}
+        rooms = {
+            name: await session.join_or_create(
+                "renaming", name=name, properties={"of": name}, where=f"properties.of = '{name}'"
+            )
+            for name, session in sessions.items()
+        }
+
+        def shown(name: str) -> tuple[str, Any, Any]:
+            info = nodes.servers[name].rooms.runner(rooms[name].id).entry.info(sees_code=False)
+            return info.name, info.properties.get("by"), info.properties.get("last")
+
+        await asyncio.gather(*(room.send(Say("Friday")) for room in rooms.values()))
+        await asyncio.sleep(STALE_S)
+
+        infos = [shown(name) for name in "abc"]
+        [winner] = [name for name, info in zip("abc", infos, strict=True) if info[0] == "Friday"]
+        # A refused update changes nothing; the next one of the same turn is another.
+        losers = [name for name in "abc" if name != winner]
+        assert [shown(name) for name in losers] == [(name, None, name) for name in losers]
+        assert shown(winner) == ("Friday", winner, winner)
+        # What is given up is free, everywhere.
+        await rooms[winner].send(Say("Saturday"))
+        await asyncio.sleep(STALE_S)
+        await rooms[losers[0]].send(Say("Friday"))
+        await asyncio.sleep(STALE_S)
+        assert (shown(winner))[0] == "Saturday"
+        assert (shown(losers[0]))[0] == "Friday"
+        with pytest.raises(NameTaken):
+            await sessions[losers[1]].create("renaming", name="Saturday")
 
 
 @in_virtual_time

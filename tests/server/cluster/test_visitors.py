@@ -193,6 +193,47 @@ async def test_nothing_of_a_player_ends_before_every_node_has_said_that_they_are
         assert "ann" not in runner_of(nodes, lounge).seats.reservations
 
 
+class Inn(Table):
+    """A durable room with two seats and a waitlist."""
+
+    kind = "inn"
+    max_players = 2
+    waiting_max = 4
+
+
+@in_virtual_time
+async def test_a_waitlist_goes_with_its_room_to_another_node_in_its_order() -> None:
+    async with Nodes("abc", rooms=(Table, Inn)) as nodes:
+        zoe, yan = await nodes.connect("zoe", "a"), await nodes.connect("yan", "a")
+        joined = await zoe.join_or_create("inn")
+        await yan.join(joined.id)
+        assert joined.info is not None
+        room = joined.info
+        names = ("ann", "bob", "cat", "dan")
+        clients = {name: await nodes.connect(name, at) for name, at in zip(names, "abca", strict=True)}
+        seats = {name: await waiting(nodes, client, room) for name, client in clients.items()}
+
+        await nodes.migration("a").move(room.id, "b")
+        await clients["cat"].close()
+        await asyncio.sleep(SOON_S)
+
+        assert nodes.where(room.id) == ["b"]
+        assert list(runner_of(nodes, room).seats.waitlist) == list(names)
+        await leave(zoe)
+        async with asyncio.timeout(SOON_S):
+            assert (await seats["ann"]).id == room.id
+        await leave(yan)
+        async with asyncio.timeout(SOON_S):
+            assert (await seats["bob"]).id == room.id
+        await leave(clients["ann"])
+        async with asyncio.timeout(SOON_S):
+            # One who has gone is passed over.
+            assert (await seats["dan"]).id == room.id
+        for task in seats.values():
+            task.cancel()
+        await asyncio.gather(*seats.values(), return_exceptions=True)
+
+
 # Placements
 
 

@@ -64,8 +64,6 @@ class Access:
         self._signed_out: dict[str, StandingRecord] = {}
         self._everybody = StandingRecord(_EVERYBODY, 0, 0.0)
         self.sign_outs = 0
-        self._unsaved: set[str] = set()
-        """Records that another node has told of and has not saved yet."""
 
     async def load(self) -> None:
         """Load the records of the store, before anybody can enter."""
@@ -188,9 +186,9 @@ class Access:
     async def heard(self, changed: AccessChanged) -> None:
         """Another node has changed a record, or its change was read in the store: the same holds here."""
         if changed.revision == ABSENT and changed.value is not None:
-            self._unsaved.add(changed.key)
+            self._records.unsaved[changed.key] = changed
         else:
-            self._unsaved.discard(changed.key)
+            self._records.unsaved.pop(changed.key, None)
         if not self._records.heard(changed.key, changed.revision):
             return
         try:
@@ -232,7 +230,8 @@ class Access:
         self._end_sessions_of(record.player, Reason.SIGNED_OUT, why or _SIGNED_OUT)
 
     async def read_again(self) -> None:
-        """Do what other nodes have saved and this one has not heard of."""
+        """Do what other nodes have saved and this one has not heard of; save what a node could only tell before it
+        died."""
         # What is heard while the store is read is newer.
         before = {
             key: (subject, self._records.revision_of(key))
@@ -240,7 +239,7 @@ class Access:
                 *((key_for("ban/", ban.subject), ban.subject) for ban in self.bans.all()),
                 *((key_for("roles/", player_id), player_id) for player_id in self.roles.players()),
             )
-            if key not in self._unsaved
+            if key not in self._records.unsaved
         }
         entries = [*await self._records.read_again("ban"), *await self._records.read_again("roles")]
         found = {entry.key for entry in entries}
@@ -251,6 +250,9 @@ class Access:
         for key, (subject, revision) in before.items():
             if key not in found and revision == self._records.revision_of(key) and not self._records.is_pending(key):
                 await self.heard(AccessChanged(key, subject, None, ABSENT))
+        for changed in list(self._records.unsaved.values()):
+            if changed.value is not None and await self._records.save(changed.key, changed.value, changed.subject):
+                self._records.unsaved.pop(changed.key, None)
 
     # Ending sessions
 

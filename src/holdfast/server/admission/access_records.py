@@ -29,6 +29,8 @@ class AccessRecords:
         self._wanted: dict[str, bytes | None] = {}
         self._subjects: dict[str, str] = {}
         """Of the records that are wanted."""
+        self.unsaved: dict[str, AccessChanged] = {}
+        """Those that another node has told of and has not saved yet."""
         self.tell: Callable[[AccessChanged], None] | None = None
         """In a cluster: tells the other nodes what is wanted, and once more when it is saved."""
         self._begun = 0
@@ -53,6 +55,7 @@ class AccessRecords:
         """Write this value in the background, or delete the key; the other nodes are told whose record it is."""
         if self._store is None:
             return
+        self.unsaved.pop(key, None)
         if self.tell is not None:
             self.tell(AccessChanged(key, subject, value, ABSENT, why))
             self._subjects[key] = subject
@@ -74,6 +77,19 @@ class AccessRecords:
         # Another node was quicker, or it stays until the next start.
         with suppress(StoreError):
             await store.delete(key, revision)
+
+    async def save(self, key: str, value: bytes, subject: str) -> bool:
+        """Save a record for another node, which has told of it; False if somebody else has written it meanwhile."""
+        if self._store is None or key in self._wanted:
+            return False
+        try:
+            revision = await self._store.put(key, value, self._revisions.get(key, ABSENT))
+        except RevisionConflict:
+            return False
+        self._revisions[key] = revision
+        if self.tell is not None:
+            self.tell(AccessChanged(key, subject, value, revision))
+        return True
 
     def heard(self, key: str, revision: int) -> bool:
         """Another node has written this record, or will; False if there is something newer here."""

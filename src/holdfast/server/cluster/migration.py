@@ -370,7 +370,12 @@ class Migration:
         revisions = {runner.room.id: writer.revision for runner, writer in moving.writers}
         effects = [key for key, _, _ in moving.effects]
         life, rooms = self._node.life, list(moving.rooms)
-        move = MoveRooms(f"{life}.{next(self._numbers)}", rooms, sessions, revisions, effects, life)
+        waiting: dict[str, list[tuple[str, str]]] = {
+            room_id: [(player_id, address) for player_id, address in runner.seats.waitlist.items()]
+            for room_id, runner in moving.rooms.items()
+            if runner.seats.waitlist
+        }
+        move = MoveRooms(f"{life}.{next(self._numbers)}", rooms, sessions, revisions, effects, life, waiting=waiting)
         return await self._handovers.offered(moving.life, _TAKE, move, RoomsMoved)
 
     # The outcome
@@ -467,6 +472,8 @@ class Migration:
         if missing:
             raise Throttled(f"room {missing[0]} could not be restored here; the log of this node says why")
         if move.id not in self._taken:
+            for room_id, waiting in move.waiting.items():
+                self._rooms.runner(room_id).reservations.waiting_came(waiting)
             self._taken[move.id] = RoomsMoved(
                 {each.session: key for each in move.sessions if (key := self._key(each, move.source))}
             )

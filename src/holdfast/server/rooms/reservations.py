@@ -336,9 +336,24 @@ class Reservations:
             self._alarms.report("address_share", "refused", player=player_id, player_name=name, address=address)
             raise Throttled("too many players from your address are on this waitlist; try again later")
         self._reserved.check(player_id, 1)
-        self._seats.waitlist[player_id] = None
+        self._line_up(player_id, address)
+
+    def _line_up(self, player_id: PlayerId, address: str) -> None:
+        self._seats.waitlist[player_id] = address
         self._reserved.waits(player_id)
         self._quota.take(player_id, address)
+
+    def waiting_came(self, waiting: Sequence[tuple[str, str]]) -> None:
+        """The room has come from another node, with these players on its waitlist: before those who were quicker."""
+        quicker = list(self._seats.waitlist.items())
+        for player_id, _ in quicker:
+            self.leave_waitlist(player_id)
+        for name, address in [*waiting, *quicker]:
+            player_id = PlayerId(name)
+            if player_id not in self._seats.waitlist and player_id not in self._seats.reservations:
+                self._line_up(player_id, address)
+                self._presence.check(player_id)
+        self.seats_changed()
 
     def leave_waitlist(self, player_id: PlayerId) -> bool:
         """Wait no more; False if the player did not wait."""
