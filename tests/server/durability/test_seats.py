@@ -40,6 +40,37 @@ async def test_a_room_goes_on_after_it_turned_somebody_away_in_the_doorway(name:
         assert [player.id for player in bench.room(ada).players] == ["ada"]
 
 
+class Bouncer(Table):
+    """Takes its time to throw somebody out."""
+
+    async def bounce(self, player: Player[Hero], who: str) -> None:
+        self.story.append("bounce")
+        await self.door.wait()
+        self.kick_one(player, who)
+
+
+@in_virtual_time
+async def test_a_room_goes_on_after_somebody_was_thrown_out_who_was_just_about_to_leave() -> None:
+    kind = table(Bouncer)
+    async with Bench(kind) as bench:
+        ada = await bench.sit("ada")
+        bob = await bench.connect("bob")
+        seat = await bob.join(ada.room.id)
+        kind.door.clear()
+        # The first of them has to be saved when the second is over.
+        await ada.send(Say("first"), Do("bounce", ["bob"]))
+        await until(lambda: "bounce" in kind.story)
+        leaving = asyncio.create_task(seat.leave())
+        await a_moment()
+
+        kind.door.set()
+
+        async with asyncio.timeout(5.0):
+            await leaving
+            await ada.send(Say("on"))
+            await ada.has_heard("ada:on")
+
+
 @pytest.mark.parametrize("keep", [True, False])
 @in_virtual_time
 async def test_a_room_goes_on_after_somebody_dropped_in_the_doorway(*, keep: bool) -> None:

@@ -20,7 +20,7 @@ from holdfast.core.join_options import packed_options
 from holdfast.core.listed_room import check_open
 from holdfast.core.reasons import Reason
 from holdfast.core.registry import SessionRegistry
-from holdfast.core.session import PlayerId, Session
+from holdfast.core.session import PlayerId, Seat, Session
 from holdfast.schemas.events import Renamed
 from holdfast.schemas.player import ReservationInfo, WaitInfo
 from holdfast.schemas.requests import (
@@ -51,6 +51,7 @@ from holdfast.server.directory.other_nodes import OtherNodes
 from holdfast.server.directory.quick_join import QuickJoin
 from holdfast.server.directory.room_passwords import CODES, Guesses
 from holdfast.server.display_names import DisplayNames
+from holdfast.server.rooms.persistence import Persistence
 from holdfast.server.rooms.runner import RoomRunner
 from holdfast.server.sessions import StoredSessions
 
@@ -267,9 +268,8 @@ class DirectoryOperations:
         if seat is None:
             raise NotSeated("this session has no seat to leave")
         runner = self._doors[session] = self._rooms.runner(seat.room.id)
-        runner.persistence.leaving(session, seat)
         runner.delivery.let_finish(seat)
-        await runner.call(runner.free, seat, Reason.LEFT)
+        await runner.call(_give_back, session, seat, runner.free, runner.persistence)
 
     # Spectators
 
@@ -308,9 +308,8 @@ class DirectoryOperations:
         if place is None:
             raise NotSeated("this session watches no room")
         runner = self._doors[session] = self._rooms.runner(place.room.id)
-        runner.persistence.leaving(session, place)
         runner.spectators.delivery.let_finish(place)
-        await runner.call(runner.spectators.free, place, Reason.LEFT)
+        await runner.call(_give_back, session, place, runner.spectators.free, runner.persistence)
 
     async def reserve(self, session: Session, request: Reserve) -> ReservationInfo:
         """Reserve seats for oneself or a party."""
@@ -442,3 +441,12 @@ class DirectoryOperations:
             "wait": self.wait,
             "watch": self.watch,
         }
+
+
+def _give_back(session: Session, seat: Seat, free: Callable[[Seat, Reason], None], persistence: Persistence) -> None:
+    """The turn in which somebody leaves. If the seat is not theirs any more, after a kick say, nothing waits for the
+    answer: the room may have to be saved before this turn.
+    """
+    if seat in (session.seat, session.place):
+        persistence.leaving(session, seat)
+        free(seat, Reason.LEFT)
