@@ -1,5 +1,6 @@
 """A store that writes down what it has committed: the trail by which the chain of each room's records is checked."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 
 from holdfast.core.records import decode_room, digest
@@ -27,10 +28,14 @@ class AuditStore:
         self._store = store
         self._trail = trail
         self._say = say
+        self.delay_s = 0.0
+        """How much longer than it does each commit takes, as on a slow disk."""
         self._unclear: dict[str, bytes] = {}
         """Records that may have been written: the committer reads them back."""
 
     async def commit(self, batches: Sequence[Batch]) -> Sequence[Outcome]:
+        if self.delay_s:
+            await asyncio.sleep(self.delay_s)
         try:
             outcomes = await self._store.commit(batches)
         except Unavailable:

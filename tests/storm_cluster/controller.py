@@ -11,6 +11,7 @@ from pathlib import Path
 from random import Random
 
 from holdfast.stores import StoreError, open_store
+from tests.migration_steps import STEPS, WHEN
 from tests.nats_cluster import SIZE, NatsCluster
 from tests.storm.controller import DEADLINE_S, Stuck
 from tests.storm.final import is_settled, write_final
@@ -27,6 +28,8 @@ _STOP_S = (1.0, 5.0, 12.0)
 _CUT_S = (0.5, 3.0, 8.0, 15.0)
 # A node that finds no leader ends, and is started again, as a supervisor would.
 _STARTS_MAX = 20
+# Some of them go nowhere: the room is there.
+_MOVES_MAX = 5
 
 
 class Storm:
@@ -54,6 +57,8 @@ class Storm:
         self._nodes = Nodes(folder, self._nats.url("storm"), network, self._history, self._news)
         self._other = other
         self._probes = 0
+        self._steps = 0
+        """The next step of a move, and whether before or after it, at which a node dies."""
         self.clients = Clients(plan.names, self._news)
 
     async def run(self) -> None:
@@ -99,6 +104,8 @@ class Storm:
             "stop node": lambda: self._stop_node(float(seconds)),
             "move": self._move,
             "move and kill": self._move_and_kill,
+            "die in a move": self._die_in_a_move,
+            "slow disk": self._slow_disk,
             "drain": lambda: self._drain(self._anyone()),
             "rolling restart": self._restart_all,
             "cut node from NATS": lambda: self._cut(self._nodes.name(self._anyone()), "back"),
@@ -173,6 +180,49 @@ class Storm:
         await self._pause(0.06)
         await self._kill(self._anyone())
         await moving
+
+    async def _die_in_a_move(self) -> None:
+        """A node kills itself at one step of a move: the next one of the table each time."""
+        for _ in range(_MOVES_MAX):
+            if await self._died_in_a_move():
+                self._steps = (self._steps + 1) % (len(STEPS) * len(WHEN))
+                return
+        # As the last steps, if nobody was connected to the node that had the room.
+        self._steps = (self._steps + 1) % (len(STEPS) * len(WHEN))
+
+    async def _died_in_a_move(self) -> bool:
+        """False if the room was there already, or the move did not come so far."""
+        step, when = divmod(self._steps, len(WHEN))
+        lives = dict(self._nodes.lives)
+        for life in lives.values():
+            life.tell(f"die {step} {WHEN[when]}")
+        moving = asyncio.create_task(self._moved(self._random.choice(sorted(self.clients.rooms))))
+        moving.add_done_callback(lambda _: self._news.set())
+        await self._until(lambda: moving.done() or any(life.code is not None for life in lives.values()), _MOVE_S)
+        # The last steps are taken when the move has been answered.
+        await self._until(lambda: any(life.code is not None for life in lives.values()), 1.0)
+        dead = [place for place, life in lives.items() if life.code is not None]
+        for place, life in lives.items():
+            if place in dead:
+                self._nodes.fell(place)
+            else:
+                life.tell("live")
+        self.counts["kills"] += len(dead)
+        self.counts[f"died {WHEN[when]}: {STEPS[step].name}"] += len(dead)
+        for place in dead:
+            await self._pause(4.0)
+            await self._begin(place)
+        await moving
+        return bool(dead)
+
+    async def _slow_disk(self) -> None:
+        """Every commit of every node takes long for a while."""
+        slow_s = self._random.uniform(0.2, 1.5)
+        for word in (f"slow {slow_s}", "slow 0"):
+            for life in self._nodes.lives.values():
+                life.tell(word)
+            if word != "slow 0":
+                await asyncio.sleep(self._random.uniform(4.0, 8.0))
 
     async def _drain(self, place: int) -> None:
         """SIGTERM: what it has goes to the others, and it ends."""

@@ -9,6 +9,9 @@ from tests.storm.history import Writer
 from tests.storm.life import Life, start
 from tests.storm_cluster.network import NODES, Loopback, Namespaces
 
+# How far the wall clock of each place is ahead of the right one.
+CLOCKS_S = (0.0, 3600.0, -3600.0)
+
 
 class NodeLife(Life):
     """One life of a node."""
@@ -71,6 +74,7 @@ class Nodes:
         process = await start(
             "tests.storm_cluster.node",
             *(self._url, self._folder, number, self.name(place), self._network.host(place), self._ports[place]),
+            CLOCKS_S[place],
             log=self._folder / f"life-{number}.log",
             python=(*self._network.prefix(place), python),
         )
@@ -84,6 +88,10 @@ class Nodes:
         life = self.lives[place]
         life.signal(signal.SIGKILL)
         self._history.note("kill", life.number)
+
+    def fell(self, place: int) -> None:
+        """It has killed itself, as it was told to."""
+        self._history.note("kill", self.lives[place].number)
 
     def stop(self, place: int) -> None:
         """SIGSTOP, until `go_on`."""

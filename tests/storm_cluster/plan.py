@@ -11,6 +11,9 @@ _RATES = {
     "kill node": 40,
     "kill in takeover": 10,
     "move and kill": 20,
+    # Before and after each step of a move, once.
+    "die in a move": 18,
+    "slow disk": 5,
     "kill two nodes": 5,
     "kill both": 10,
     "kill leader": 10,
