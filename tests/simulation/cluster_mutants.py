@@ -7,6 +7,7 @@ from typing import Any
 from holdfast.cluster.relay.line import Judgement, Line
 from holdfast.core.channel import Channel
 from holdfast.server.cluster.edge import Edge
+from holdfast.server.cluster.finder import Finder
 from holdfast.server.cluster.takeover import Takeover
 from holdfast.server.durability.committer import Committer, PendingBatch
 from holdfast.server.durability.recovery import Recovery
@@ -86,6 +87,28 @@ def the_edge_answers_for_a_session_that_is_elsewhere() -> Iterator[None]:
         is_here()
 
     with patched(Edge, look=look):
+        yield
+
+
+@cluster_mutant
+def a_session_is_saved_in_a_batch_of_its_own() -> Iterator[None]:
+    def _cut_sessions(committer: Committer, batches: list[PendingBatch], _: Any) -> None:
+        for session in list(committer.sessions.dirty):
+            if session not in committer.sessions.sealed:
+                del committer.sessions.dirty[session]
+                batches.append(PendingBatch())
+                batches[-1].add(session)
+
+    with patched(Committer, _cut_sessions=_cut_sessions):
+        yield
+
+
+@cluster_mutant
+def nobody_is_asked_who_has_a_room_before_it_is_taken() -> Iterator[None]:
+    async def find(_finder: Finder, _what: str, _wanted: str) -> None:
+        return None
+
+    with patched(Finder, find=find):
         yield
 
 

@@ -33,6 +33,8 @@ from tests.simulation.traveller import Traveller
 from tests.simulation.world import EXPECTED, MortalServer, World
 
 NAMES = ("a", "b", "c")
+# How far their wall clocks are ahead.
+CLOCKS_S = (0.0, 3600.0, 7200.0)
 # So that the seats that two nodes tell of have different numbers.
 SEATS_OF_A_LIFE = 1_000_000
 # For nodes to find that one is gone, to be sure of it, and to read what it had.
@@ -205,6 +207,7 @@ class ClusterWorld(World):
             cluster=self.buses,
             store=node.store,
             effects={"pay": self.cashier.pay},
+            clock_ahead_s=CLOCKS_S[NAMES.index(node.name)],
         )
         server.world, server.life = self, life
         self.servers.append(server)

@@ -19,6 +19,7 @@ _DOWN_S = (0.05, 1.0, 4.0)
 _PAUSE_S = (0.3, 1.5, 4.0)
 _CUT_S = (0.3, 1.5, 4.0)
 # As long as a store takes to find another leader, and as long as a leader that is cut off does not know it.
+_SLOW_S = (0.2, 1.5)
 _LEADERLESS_S = (4.0, 8.0)
 _STALE_S = (2.0, 8.0)
 # A call that waits for an answer gives up after this.
@@ -54,6 +55,7 @@ class NodePower:
             "node deaf": (self._deafen, 1),
             "store cut": (self._cut_store, 2),
             "store without leader": (self._lose_leader, 1),
+            "store slow": (self._slow_store, 1),
             "store stale": (self._read_the_past, 2),
             "store broken": (self._break, 1),
             "commit refused": (self._refuse, 2),
@@ -254,6 +256,18 @@ class NodePower:
         store.silence_s = _SILENCE_S
         await asyncio.sleep(self.random.choice(_CUT_S))
         store.silence_s = None
+
+    async def _slow_store(self, _: "Node") -> None:
+        """Every commit takes long, as on a disk whose fsync is slow."""
+        stores = [node.store for node in self.world.nodes.values() if node.server is not None]
+        usual = [store.latency_s for store in stores]
+        try:
+            for store in stores:
+                store.latency_s = self.random.uniform(*_SLOW_S)
+            await asyncio.sleep(self.random.choice(_CUT_S))
+        finally:
+            for store, latency_s in zip(stores, usual, strict=True):
+                store.latency_s = latency_s
 
     async def _lose_leader(self, _: "Node") -> None:
         stores = [node.store for node in self.world.nodes.values() if node.server is not None]

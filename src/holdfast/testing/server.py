@@ -188,6 +188,7 @@ class MemoryServer(Server):
         allow_errors: Allowed = (),
         cluster: BusNetwork | None = None,
         udp: UdpNetwork | None = None,
+        clock_ahead_s: float = 0.0,
     ) -> None:
         """`seed` determines everything random: ids, tokens, jitter, the network.
 
@@ -197,6 +198,8 @@ class MemoryServer(Server):
 
         With a `cluster` it is one of its nodes: the nodes have a network, a bus network and the data of their stores in
         common, and each has its own name, which is in its `url`.
+
+        Its wall clock is `clock_ahead_s` ahead of those of other servers, as on a machine whose clock is wrong.
 
         With `udp`, unreliable messages travel over that network, beside the connections of its clients.
         """
@@ -227,7 +230,11 @@ class MemoryServer(Server):
             limits=limits,
             check_name=check_name,
             _environment=Environment(
-                random=random, now=_now, wall_clock=_now, hashing=QuickHashing(), fatal=self._failed
+                random=random,
+                now=_now,
+                wall_clock=lambda: _now() + clock_ahead_s,
+                hashing=QuickHashing(),
+                fatal=self._failed,
             ),
         )
         self.network = network or Network(Random(f"{seed}/network"))
