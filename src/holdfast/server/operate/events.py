@@ -120,11 +120,12 @@ class _ClusterReader:
 
     async def read(self, own: AsyncIterator[EventInfo], name: str) -> AsyncGenerator[EventInfo]:
         """All of them in the order in which they are heard, those of one node in theirs; until this node stops."""
-        for life in [each for each in self._position if each != self._node.life and not self._node.may_live(each)]:
-            yield self._placed(life, self._gone(life, self._node.name_of(life)))
+        lost = [life for life in self._position if life != self._node.life and not self._node.may_live(life)]
         self._following[self._node.life] = asyncio.create_task(self._follow_own(own, name))
         self.follow_all()
         try:
+            for life in lost:
+                yield self._placed(life, self._gone(life, self._node.name_of(life)))
             while (happened := await self._happened.get()) is not None:
                 yield self._placed(*happened)
         finally:
