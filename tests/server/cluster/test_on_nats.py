@@ -38,10 +38,25 @@ def three(tmp_path: Path) -> Iterator[NatsCluster]:
     servers.stop()
 
 
+class Den(Lounge):
+    """Two seats and a waitlist."""
+
+    kind = "den"
+    max_players = 2
+    waiting_max = 8
+
+
+class Single(Lounge):
+    """One seat."""
+
+    kind = "single"
+    max_players = 1
+
+
 @asynccontextmanager
 async def node(name: str, url: str) -> AsyncIterator[Server]:
     server = Server(
-        [Table, Lounge],
+        [Table, Lounge, Den, Single],
         name=name,
         listen=[WebSocket(port=0)],
         auth=[Named()],
@@ -118,6 +133,44 @@ async def test_a_room_moves_to_and_fro_under_talk_and_stands_still_for_a_moment(
         assert len(pauses) == 6
         await ann.close()
         await bob.close()
+
+
+async def test_a_directory_of_three_nodes_is_one_on_nats(nats: NatsServer) -> None:
+    url = f"{nats.url}/directory"
+    async with node("a", url) as a, node("b", url) as b, node("c", url) as c:
+        servers = (a, b, c)
+        callers = [await client(f"caller {n}", servers[n % 3]) for n in range(60)]
+        rooms = await asyncio.gather(*(each.join_or_create("single") for each in callers))
+        assert len({room.id for room in rooms}) == 60
+
+        zoe, yan = await client("zoe", b), await client("yan", b)
+        den = await zoe.join_or_create("den")
+        await yan.join(den.id)
+        # With a seat on one node, they wait for one on another, and are offered it where they are by then.
+        ann = await client("ann", a)
+        table = await ann.join_or_create("table")
+        waits = asyncio.Event()
+        waiting = asyncio.create_task(ann.wait_for_seat(den.id, on_position=lambda _: waits.set()))
+        async with asyncio.timeout(DEADLINE_S):
+            await waits.wait()
+        await cluster_of(a).migration.move(table.id, "c")
+        await table.leave()
+        began = asyncio.get_running_loop().time()
+        await den.leave()
+        async with asyncio.timeout(DEADLINE_S):
+            assert (await waiting).id == den.id
+        # A client asks for its place every five seconds: this was told.
+        assert asyncio.get_running_loop().time() - began < 4.0
+
+        # With a seat on one node, they change and reserve on another.
+        also_yan = await client("yan", c)
+        lounge = await also_yan.create("lounge")
+        changed = await yan.update_room(lounge.id, name="new")
+        assert (changed.name, changed.id) == ("new", lounge.id)
+        assert (await yan.reserve(lounge.id, players=["zoe"])).players == ["zoe"]
+        assert b.sessions.get(yan.id) is not None
+        for session in (*callers, zoe, yan, also_yan, ann):
+            await session.close()
 
 
 async def test_a_node_that_stops_empties_itself_and_its_successor_takes_part_again(nats: NatsServer) -> None:

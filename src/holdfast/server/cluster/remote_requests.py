@@ -123,6 +123,8 @@ class RemoteRequests:
             return self._refused(missing, session, guessed)
         except Refused as why:
             return self._refused(why, session, guessed)
+        finally:
+            self._visitors.settled(caller.player, caller.life)
         return RemoteDone(_encode(result), wrong_guesses=session.wrong_guesses - guessed)
 
     @staticmethod

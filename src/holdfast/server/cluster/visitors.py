@@ -80,6 +80,11 @@ class Visitors:
         """A request of a player has come from this node, which says when they are there no more."""
         self._at[player_id] = life
 
+    def settled(self, player_id: str, life: str) -> None:
+        """Their request is carried out: they are remembered only if something here depends on them now."""
+        if self._at.get(player_id) == life and not self._is_interested(player_id):
+            del self._at[player_id]
+
     def look(self, player_id: str) -> None:
         """Ask all nodes for a player: nothing of theirs ends before all of them have answered."""
         if self._is_stopped:
