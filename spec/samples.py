@@ -473,6 +473,11 @@ FRAMES: list[tuple[str, str, list[Any]]] = [
             {**PLACEMENT, "status": "fulfilled", "node": "n1", "room": ROOM, "ended_at": 1760000001.5},
         ],
     ),
+    (
+        "the session's node has an address",
+        "server",
+        ["notice", "address", "", {"address": "wss://node-a.example"}],
+    ),
     ("a notice of something newer", "server", ["notice", "weather", "", None]),
     ("go away without a word", "client", ["bye", ""]),
     ("go away with one", "client", ["bye", "good night"]),

@@ -3,7 +3,7 @@ import { gzipSync } from "node:zlib";
 import { defineConfig, type Plugin } from "vite";
 
 /** What a page loads: all of the SDK, its codec included. */
-const GZIPPED_BYTES_MAX = 21_504;
+const GZIPPED_BYTES_MAX = 21_760;
 
 const sizeBudget: Plugin = {
   name: "size-budget",

@@ -413,6 +413,9 @@ async def test_a_second_group_does_not_use_the_same_folder(game: Path) -> None:
         (("--workers", "many"), 2, "'many' is not a number"),
         (("--workers", "2", "--store", "sqlite:game.db"), 2, "Remove --store, and name its folder with --data FOLDER"),
         (("--data", "folder"), 2, "--data is for --workers without a --cluster: use --store sqlite:game.db."),
+        (("--advertise", "wss://node-a.example"), 2, "--advertise is for a node of a cluster with other machines"),
+        (("--workers", "2", "--advertise", "wss://a"), 2, "--advertise is for a node of a cluster"),
+        (("--cluster", "nats://127.0.0.1:1/x", "--advertise", "node-a"), 1, "clients need an address such as wss://"),
         (("--workers", "2", "--takeover"), 1, "--takeover is for a --store"),
         (("--workers", "2", "--host", "0.0.0.0"), 1, "would not be encrypted"),  # noqa: S104 - it is refused
         (("--workers", "2", "--http-host", "0.0.0.0"), 1, "the HTTP API would be open"),  # noqa: S104 - it is refused

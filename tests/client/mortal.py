@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import holdfast
-from holdfast.client.connector import Dial
+from holdfast.client.ways import Dial
 from holdfast.testing import MemoryStorage
 from holdfast.transports.port import DialError, Receiver, Subprotocol, Transport, TransportLimits
 

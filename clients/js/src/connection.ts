@@ -27,6 +27,7 @@ export const NORMAL = 1000;
 const CONGESTED_BYTES = 64 * 1024;
 
 export class ClientConnection {
+  readonly url: string;
   readonly #codec: Codec;
   readonly #heard: { now(): number; opened(): void; received(payload: Uint8Array): void };
   heardAt: number;
@@ -36,6 +37,10 @@ export class ClientConnection {
   said: Closed | null = null;
   /** Whether anybody ever answered. */
   wasOpen = false;
+  /** A connection to the session's own node, which has replaced this one. */
+  successor: ClientConnection | null = null;
+  /** The one that this replaces: it stays open until this one is welcome, so that the server sees no drop. */
+  predecessor: ClientConnection | null = null;
   /** Why it ended, once it has. */
   readonly ended: Promise<Closed>;
   #end!: (closed: Closed) => void;
@@ -47,6 +52,7 @@ export class ClientConnection {
     codec: Codec,
     heard: { now(): number; opened(): void; received(payload: Uint8Array): void },
   ) {
+    this.url = url;
     this.#codec = codec;
     this.#heard = heard;
     this.heardAt = heard.now();
@@ -72,6 +78,19 @@ export class ClientConnection {
     if ((typeof data === "string") === this.#codec.text)
       this.#heard.received(typeof data === "string" ? bytesOf(data) : new Uint8Array(data));
     else this.broken(new ProtocolError(this.#codec.text ? "bytes came instead of text" : "text came instead of bytes"));
+  }
+
+  /** Hear and say nothing more here. */
+  leaveFor(successor: ClientConnection): void {
+    this.successor = successor;
+    successor.predecessor = this;
+    this.#end(closed(NORMAL, "moved"));
+  }
+
+  /** The session is here, or lost. */
+  leavePredecessor(): void {
+    this.predecessor?.abort();
+    this.predecessor = null;
   }
 
   /** The server broke the protocol: say so, and hear no more of it. */

@@ -4,6 +4,7 @@ import { type Backoff, backoffS } from "./backoff.js";
 import { ClientConnection, NORMAL, type SocketClass, VANISHED } from "./connection.js";
 import { type HoldfastError, ProtocolError, SessionEnded, Unreachable } from "./errors.js";
 import { type Closed, closed, type Event } from "./events.js";
+import { Nearer } from "./nearer.js";
 import type { ClientProtocol } from "./protocol.js";
 import { advice } from "./reasons.js";
 import type { Drop } from "./types.js";
@@ -86,6 +87,7 @@ export class Connector {
   readonly #options: DialOptions;
   #connection: ClientConnection | null = null;
   readonly #schedule: RetrySchedule;
+  readonly #nearer: Nearer;
   #isOver = false;
   #hurryUp: (() => void) | null = null;
   #opened!: () => void;
@@ -96,6 +98,7 @@ export class Connector {
     this.#protocol = protocol;
     this.#options = options;
     this.#schedule = new RetrySchedule(options);
+    this.#nearer = new Nearer((url, opened) => this.#connect(url, opened));
   }
 
   // What the session asks for
@@ -112,6 +115,7 @@ export class Connector {
   /** End the connection in order, if there is one, and make no other. */
   close(code: number, reason: string): void {
     this.#isOver = true;
+    this.#nearer.stop();
     this.#connection?.close(code, reason);
     this.#hurryUp?.();
   }
@@ -158,14 +162,17 @@ export class Connector {
   /** Connect again and again; the result is why there will be no other connection. */
   async #stayConnected(): Promise<HoldfastError> {
     let isFirst = !this.#protocol.sessionId;
+    let next: ClientConnection | null = null;
     while (!this.#isOver) {
       let connection: ClientConnection;
       try {
-        connection = this.#dial();
+        connection = next ? this.#goOnWith(next) : this.#dial();
       } catch (error) {
         return new Unreachable(`${this.#options.url} cannot be dialled: ${error}`);
       }
       const end = await this.#listen(connection);
+      next = connection.successor;
+      if (next) continue;
       if (isFirst && !connection.wasOpen)
         return new Unreachable(`no answer from ${this.#options.url}, or none that this page may read`);
       isFirst = false;
@@ -189,6 +196,7 @@ export class Connector {
       this.#owner.waiting(drop);
       await this.#wait(waitS, end.retryAfterS > 0);
     }
+    next?.abort();
     return new SessionEnded("bye", "closed by this client");
   }
 
@@ -204,14 +212,33 @@ export class Connector {
   }
 
   #dial(): ClientConnection {
-    const connection = new ClientConnection(this.#options.url, this.#options.WebSocket, this.#protocol.codec, {
-      now,
-      opened: () => this.#greet(connection),
-      received: (payload) => this.#received(connection, payload),
-    });
+    const connection = this.#connect(this.#options.url, () => this.#greet(connection));
     this.#hurryUp = null;
     this.#connection = connection;
     return connection;
+  }
+
+  #connect(url: string, opened: () => void): ClientConnection {
+    const connection = new ClientConnection(url, this.#options.WebSocket, this.#protocol.codec, {
+      now,
+      opened,
+      received: (payload) => this.#received(connection, payload),
+    });
+    return connection;
+  }
+
+  /** A connection to the session's own node is open: go on there, without a drop. */
+  #cameNearer(nearer: ClientConnection): void {
+    const current = this.#connection;
+    // One that was lost meanwhile is replaced as always.
+    if (current?.isUp && this.#protocol.isWelcome && !this.#isOver) current.leaveFor(nearer);
+    else nearer.abort();
+  }
+
+  #goOnWith(nearer: ClientConnection): ClientConnection {
+    this.#connection = nearer;
+    this.#greet(nearer);
+    return nearer;
   }
 
   #greet(connection: ClientConnection): void {
@@ -235,6 +262,7 @@ export class Connector {
     look();
     const end = await connection.ended;
     clearTimeout(timer);
+    connection.leavePredecessor();
     this.#connection = null;
     this.#protocol.lost();
     return end;
@@ -249,6 +277,8 @@ export class Connector {
   }
 
   #received(connection: ClientConnection, payload: Uint8Array): void {
+    // One that was left for another, which gets this again.
+    if (connection !== this.#connection) return;
     try {
       for (const event of this.#protocol.receive(payload)) {
         if (event.is === "closed") {
@@ -256,7 +286,11 @@ export class Connector {
           connection.close(NORMAL, "");
           break;
         }
-        this.#owner.happened(event);
+        if (event.is === "noticed" && event.topic === "address") {
+          this.#nearer.told(event.body, connection.url, (nearer) => this.#cameNearer(nearer));
+          continue;
+        }
+        this.#owner.happened(event.is === "welcomed" ? { ...event, isMoved: connection.predecessor !== null } : event);
       }
     } catch (error) {
       console.warn("holdfast: the server sent something invalid:", error);
@@ -265,6 +299,7 @@ export class Connector {
     }
     if (this.#protocol.isWelcome && connection.welcomeAt === null) {
       connection.welcomeAt = connection.heardAt;
+      connection.leavePredecessor();
       this.#opened();
     }
     this.#owner.heard();

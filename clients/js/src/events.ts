@@ -80,6 +80,8 @@ export interface Replied {
 export interface Welcomed {
   readonly is: "welcomed";
   readonly outcome: Outcome;
+  /** Whether the connection before it was left for this one: there was no drop. */
+  readonly isMoved?: boolean;
 }
 
 export type Event = Welcomed | Replied | Noticed | SeatEvent | Closed;

@@ -31,7 +31,7 @@ import { VERSION } from "./version.js";
 export const RESET = "reset";
 
 /** What this client can do beyond the first version of the protocol. */
-const FEATURES = ["session", "state", "blocks"];
+const FEATURES = ["session", "state", "blocks", "moves"];
 
 /** The last message of every channel: the seat is free. */
 export const LEFT = "holdfast.left";

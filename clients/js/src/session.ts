@@ -392,7 +392,7 @@ export class ClientSession {
   }
 
   #happened(event: Welcomed | Noticed | SeatEvent): void {
-    if (event.is === "welcomed") this.#welcomed(event.outcome);
+    if (event.is === "welcomed") this.#welcomed(event.outcome, event.isMoved ?? false);
     else if (event.is !== "noticed") {
       if (!this.#inbox.happened(event)) this.#seats.happened(event);
     } else if (event.topic !== "stopping") this.#subscriptions.noticed(event);
@@ -400,12 +400,12 @@ export class ClientSession {
       this.#emitter.emit("stopping", { deadlineS: Number((Object(event.body) as { deadline_s?: number }).deadline_s) });
   }
 
-  #welcomed(outcome: Outcome): void {
+  #welcomed(outcome: Outcome, isMoved: boolean): void {
     this.outcome = outcome;
     this.#seats.welcomed();
     if (outcome.kind === "new") return;
     this.#subscriptions.welcomed();
-    this.#emitter.emit("resume", outcome);
+    if (!isMoved || outcome.kind !== "resumed") this.#emitter.emit("resume", outcome);
   }
 
   #dropped(drop: Drop): void {

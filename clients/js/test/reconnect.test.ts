@@ -43,7 +43,7 @@ test("after a drop what was not applied is sent again, with the same numbers, an
       },
       expect.anything(),
       "",
-      ["session", "state", "blocks"],
+      ["session", "state", "blocks", "moves"],
     ],
     ["data", 1, 3, 1, "move", { x: 3 }],
     ["data", 1, 4, 1, "move", { x: 4 }],

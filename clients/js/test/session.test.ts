@@ -36,7 +36,7 @@ test("the hello is alone until the welcome has come", async () => {
       null,
       expect.stringContaining("holdfast-js"),
       "Ada",
-      ["session", "state", "blocks"],
+      ["session", "state", "blocks", "moves"],
     ],
   ]);
 

@@ -27,6 +27,7 @@ _NODES: list[Column] = [
     "name",
     ("state", _state),
     "region",
+    ("address", lambda item: item.get("address", "")),
     "version",
     ("load", lambda item: f"{100 * item['load']:.0f} %"),
     *("rooms", "sessions", "connections"),

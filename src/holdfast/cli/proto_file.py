@@ -21,11 +21,14 @@ from holdfast.schemas.placement import PlacementInfo
 from holdfast.schemas.player import ReservationInfo, WaitInfo
 from holdfast.schemas.requests import REQUESTS
 from holdfast.schemas.room import RoomInfo, RoomPage, RoomsChanged
-from holdfast.schemas.session import NameInfo, Stopping
+from holdfast.schemas.session import NameInfo, NodeAddress, Stopping
 from holdfast.server.messages import messages_of, name_of, version_of
 
 FRAMES_FILE = "holdfast.proto"
-_ANSWERS = (RoomInfo, RoomPage, RoomsChanged, ReservationInfo, WaitInfo, PlacementInfo, LinkInfo, NameInfo, Stopping)
+_ANSWERS = (
+    *(RoomInfo, RoomPage, RoomsChanged, ReservationInfo, WaitInfo, PlacementInfo, LinkInfo, NameInfo, Stopping),
+    NodeAddress,
+)
 _MESSAGE = re.compile(r"^message (\w+) \{$", re.MULTILINE)
 _FIELD = re.compile(r"^ +(?:[\w.]+ |map<[^>]+> |optional |repeated )+(\w+) = (\d+);", re.MULTILINE)
 

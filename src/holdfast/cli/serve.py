@@ -108,6 +108,13 @@ class StoreInfo:
     f" in tls://10.0.0.1,10.0.0.2,10.0.0.3/arena; also ${CLUSTER_VARIABLE}, which other users cannot read.",
 )
 @click.option(
+    "--advertise",
+    metavar="URL",
+    default="",
+    help="The address at which clients reach this node of the cluster and no other, as in wss://node-a.example: clients"
+    " of other nodes whose session is here come to it if they can.",
+)
+@click.option(
     "--workers",
     callback=worker_count,
     metavar="N",
@@ -170,6 +177,7 @@ def serve(  # noqa: PLR0913 - one parameter for each option
     secret_file: Path | None,
     store: str | None,
     cluster: str | None,
+    advertise: str,
     workers: int | None,
     data: Path | None,
     worker_http_port: int | None,
@@ -243,6 +251,7 @@ def serve(  # noqa: PLR0913 - one parameter for each option
             secret=secret,
             store=None if store is None else Storage(store, recovery=recovery, takeover=takeover),
             cluster=assignment.cluster,
+            advertise=advertise,
             name=name if worker is None else worker.name,
             region=region,
             queues=loaded.queues,
@@ -278,6 +287,8 @@ def _check_places(
             " Remove --store, and name its folder with --data FOLDER; to take the rooms of a store along, see"
             " `holdfast store copy`."
         )
+    if cluster is None and context.params["advertise"]:
+        raise click.UsageError("--advertise is for a node of a cluster with other machines: add --cluster.")
     if data is not None and (workers is None or cluster is not None):
         instead = "use --store sqlite:game.db" if workers is None else "a --cluster keeps its rooms in its NATS servers"
         raise click.UsageError(f"--data is for --workers without a --cluster: {instead}.")

@@ -7,14 +7,14 @@ from random import Random, SystemRandom
 from ssl import SSLContext
 from typing import Any, Unpack
 
-from holdfast.client.connector import Dial, DialOptions
+from holdfast.client.connector import DialOptions
 from holdfast.client.journal import SessionJournal, replayed
 from holdfast.client.listeners import LISTENERS, SessionListeners
 from holdfast.client.protocol import ClientProtocol
 from holdfast.client.saved import SessionFile, SessionStorage
 from holdfast.client.session import ClientSession
 from holdfast.client.shared import SharedTypes
-from holdfast.client.ways import Ways
+from holdfast.client.ways import Dial, Ways
 from holdfast.core.backoff import FIRST_S, LONGEST_S, Backoff
 from holdfast.core.codec import MSGPACK, Codec
 from holdfast.core.codecs import CODECS
@@ -55,8 +55,12 @@ def _dialer(urls: Sequence[str], own: Dial | None, ssl: SSLContext | None) -> Di
         raise Invalid("`ssl` has no effect with a `dial` of your own: give it to that")
     if ssl is not None and not any(url.startswith(("wss://", "tcps://")) for url in urls):
         raise Invalid("`ssl` is for wss:// and tcps://: at this address nothing would be encrypted")
-    one = own or partial(dial, ssl=ssl)
+    one = _by_scheme(own, ssl)
     return one if len(urls) == 1 else Ways(urls, one)
+
+
+def _by_scheme(own: Dial | None, ssl: SSLContext | None) -> Dial:
+    return own or partial(dial, ssl=ssl)
 
 
 def _codec(name: str) -> Codec:
@@ -169,6 +173,7 @@ class connect:  # noqa: N801 - reads as a verb: `async with holdfast.connect(url
             random=random or SystemRandom(),
             limits=limits,
             open_udp=sockets.open_udp if dial is None else open_udp,
+            dial_nearer=_by_scheme(dial, ssl),
         )
         storage = SessionFile(saved) if isinstance(saved, str | PathLike) else saved
         try:

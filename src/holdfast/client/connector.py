@@ -1,19 +1,21 @@
 """Keeps a client connected: dial, say hello, listen, and after a loss wait with jitter and dial again."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
 from random import Random
 
 from holdfast.client.listeners import Drop
+from holdfast.client.nearer import Nearer
 from holdfast.client.protocol import ClientProtocol, Event, Welcomed
+from holdfast.client.ways import Dial
 from holdfast.core.backoff import Backoff
 from holdfast.core.connection import Look
 from holdfast.core.errors import ProtocolError, SessionEnded
 from holdfast.core.limits import Limits
 from holdfast.core.reasons import CLOSE_CODES, Advice, Reason, advice, reason_of
 from holdfast.logs import get_logger
-from holdfast.schemas.frames import Close, Datagrams
+from holdfast.schemas.frames import Close, Datagrams, Notice
 from holdfast.transports.links import tell
 from holdfast.transports.port import (
     BROKEN,
@@ -21,7 +23,6 @@ from holdfast.transports.port import (
     NORMAL,
     VANISHED,
     DialError,
-    Receiver,
     Subprotocol,
     Transport,
     TransportLimits,
@@ -34,9 +35,6 @@ log = get_logger("holdfast.client")
 # lost sooner is a flaky connection, or a server that fails after each welcome: wait a little longer.
 SETTLED_S = 2.0
 _UNSETTLED_ATTEMPT_MAX = 3
-
-Dial = Callable[[Receiver, str, Subprotocol, TransportLimits], Awaitable[Transport]]
-"""Opens a connection to an address for the receiver."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -51,6 +49,8 @@ class DialOptions:
     limits: Limits
     open_udp: OpenUdp | None = None
     """Opens UDP sockets, for datagrams beside a stream; None: never."""
+    dial_nearer: Dial | None = None
+    """Opens a connection to the address that a server names; None: never."""
     turned_away: Callable[[], None] = lambda: None
     """Called when a server answered and did not take the session: at another address there may be one that does."""
 
@@ -107,6 +107,22 @@ class ClientConnection:
         """The server reads slower than we write; reliable messages are bounded by the window, others must wait."""
         self.end: asyncio.Future[tuple[int, str]] = asyncio.get_running_loop().create_future()
         """Its code and reason, once it is there."""
+        self.successor: ClientConnection | None = None
+        """A connection to the session's own node, which has replaced this one."""
+        self.predecessor: ClientConnection | None = None
+        """The one that this replaces: it stays open until this one is welcome, so that the server sees no drop."""
+
+    def leave_for(self, successor: "ClientConnection") -> None:
+        """Hear and say nothing more here."""
+        self.successor, successor.predecessor = successor, self
+        if not self.end.done():
+            self.end.set_result((NORMAL, ""))
+
+    def leave_predecessor(self) -> None:
+        """The session is here, or lost."""
+        if self.predecessor is not None:
+            self.predecessor.abort()
+            self.predecessor = None
 
     def opened(self, transport: Transport) -> None:
         self.transport = transport
@@ -232,8 +248,10 @@ class Connector:
         self._ended = ended
         self._protocol = protocol
         protocol.sends_datagrams = options.open_udp is not None
+        protocol.moves_nearer = options.dial_nearer is not None
         self._options = options
         self._connection: ClientConnection | None = None
+        self._nearer: Nearer[ClientConnection] = Nearer(options.dial_nearer, self._new_connection, self._came_nearer)
         self._task: asyncio.Task[None] | None = None
         self._opened: asyncio.Future[None] | None = None
 
@@ -251,6 +269,7 @@ class Connector:
 
     async def close(self, code: int, reason: str) -> None:
         """End the connection in order, if there is one, and make no other."""
+        self._nearer.stop()
         try:
             if self._connection is not None and self._connection.transport is not None:
                 self._connection.close(code, reason)
@@ -259,6 +278,7 @@ class Connector:
             await self._abort()
 
     async def _abort(self) -> None:
+        self._nearer.stop()
         self.cut()
         if self._task is not None:
             self._task.cancel()
@@ -268,6 +288,8 @@ class Connector:
         """Break the connection, as a bad network would."""
         if self._connection is not None:
             self._connection.abort()
+            if self._connection.successor is not None:
+                self._connection.successor.abort()
 
     def send(self, payload: bytes) -> None:
         if self._connection is not None:
@@ -319,8 +341,9 @@ class Connector:
         now = asyncio.get_running_loop().time
         schedule = RetrySchedule(self._options, now())
         is_first = not self._protocol.session_id
+        successor: ClientConnection | None = None
         while True:
-            connection = ClientConnection(self._received, self._received_datagram, self._drained)
+            connection = successor or self._new_connection()
             is_answered = False
             try:
                 closed = await self._one_connection(connection)
@@ -330,6 +353,9 @@ class Connector:
                     return error
                 closed = Close(VANISHED, Reason.DROPPED, str(error))
             is_first = False
+            successor = connection.successor
+            if successor is not None:
+                continue
             what = advice(closed.code)
             if what is Advice.STOP or (what is Advice.SIGN_IN and not self._protocol.sign_in_again(closed.reason)):
                 return closed
@@ -349,18 +375,33 @@ class Connector:
             self._waiting(drop)
             await asyncio.sleep(wait_s)
 
+    def _new_connection(self) -> ClientConnection:
+        return ClientConnection(self._received, self._received_datagram, self._drained)
+
+    def _came_nearer(self, nearer: ClientConnection) -> None:
+        """A connection to the session's own node is open: go on there, without a drop."""
+        current = self._connection
+        if current is None or current.end.done() or not self._protocol.is_welcome:
+            # That was lost meanwhile, and is replaced as always.
+            nearer.abort()
+        else:
+            current.leave_for(nearer)
+
     async def _one_connection(self, connection: ClientConnection) -> Close:
         """One connection, from dial to end, and how it ended."""
         self._connection = connection
         codec = self._protocol.codec
         subprotocol, limits = Subprotocol(codec.name, codec.text), TransportLimits.of(self._options.limits)
         try:
-            await self._options.dial(connection, self._options.url, subprotocol, limits)
+            if connection.predecessor is None:
+                await self._options.dial(connection, self._options.url, subprotocol, limits)
             self._keep()
             connection.send(self._protocol.hello())
             code, reason = await self._listen(connection)
         finally:
-            connection.abort()
+            if connection.successor is None:
+                connection.abort()
+            connection.leave_predecessor()
             self._connection = None
             self._protocol.lost()
             await connection.stop_beside()
@@ -387,15 +428,22 @@ class Connector:
 
     def _received_datagram(self, connection: ClientConnection, payload: bytes) -> None:
         # What comes before the welcome cannot be understood: it has overtaken the frames that it belongs to.
-        if self._protocol.is_welcome:
+        if self._protocol.is_welcome and connection is self._connection:
             self._process(connection, self._protocol.receive_datagram(payload))
 
     def _received(self, connection: ClientConnection, payload: bytes) -> None:
+        if connection is not self._connection:
+            # It was left for another one, which gets this again.
+            return
         self._process(connection, self._protocol.receive(payload))
 
     def _process(self, connection: ClientConnection, events: Iterator[Event]) -> None:
         try:
             for event in events:
+                if isinstance(event, Notice) and event.topic == "address":
+                    if connection.transport is not None:
+                        self._nearer.told(event.body, self._protocol, connection.transport, self._options.limits)
+                    continue
                 if isinstance(event, Close):
                     connection.closed = event
                     connection.close(NORMAL, "")
@@ -403,6 +451,8 @@ class Connector:
                 if isinstance(event, Welcomed) and event.datagrams is not None and self._options.open_udp is not None:
                     limits = TransportLimits.of(self._options.limits)
                     connection.send_beside(event.datagrams, self._options.open_udp, limits)
+                if isinstance(event, Welcomed) and connection.predecessor is not None:
+                    event = replace(event, is_moved=True)  # noqa: PLW2901 - the same event, with what we know
                 self._happened(event)
         except ProtocolError as error:
             log.warning("the server broke the protocol", url=self._options.url, error=error)
@@ -410,6 +460,7 @@ class Connector:
             connection.close(BROKEN, error.reason)
         if self._protocol.is_welcome and connection.welcome_at is None:
             connection.welcome_at = connection.heard_at
+            connection.leave_predecessor()
             if self._opened is not None and not self._opened.done():
                 self._opened.set_result(None)
         self._heard()

@@ -23,6 +23,7 @@ from holdfast.schemas.frames import (
     FOLLOWS_STATE,
     FRAME_HEAD_BYTES,
     HEARS_SESSION,
+    MOVES_NEARER,
     READS_BLOCKS,
     SENDS_DATAGRAMS,
     Ack,
@@ -62,6 +63,8 @@ class Welcomed:
     outcome: Outcome
     datagrams: Datagrams | None = None
     """How unreliable messages may travel over UDP while this connection lasts."""
+    is_moved: bool = False
+    """Whether the connection before it was left for this one: there was no drop."""
 
 
 Event = Welcomed | Reply | Notice | SeatEvent | Close
@@ -86,6 +89,8 @@ class ClientProtocol:
         self.is_welcome = False
         self.sends_datagrams = False
         """Whether we can use UDP beside a stream."""
+        self.moves_nearer = False
+        """Whether we can connect to the address of the session's node."""
         self.limits = limits
         self.channels = Channels(limits)
         self._auth = auth
@@ -116,7 +121,11 @@ class ClientProtocol:
             positions = self.channels.positions()
             resume = Resume(self.session_id, self._token, positions, self._lineage, self._last_answered)
         name = self._wanted_name or self.name
-        features = [*_FEATURES, *([SENDS_DATAGRAMS] if self.sends_datagrams else [])]
+        features = [
+            *_FEATURES,
+            *([SENDS_DATAGRAMS] if self.sends_datagrams else []),
+            *([MOVES_NEARER] if self.moves_nearer else []),
+        ]
         return self.codec.payload(Hello(self._auth, resume, "holdfast-python", name, features))
 
     def lost(self) -> None:

@@ -436,7 +436,8 @@ class ClientSession:
                 self._seats.welcomed()
                 if event.outcome.kind != "new":
                     self._subscriptions.welcomed()
-                    self.on_resume.tell(event.outcome)
+                    if not event.is_moved or event.outcome.kind != "resumed":
+                        self.on_resume.tell(event.outcome)
             case Notice(topic="stopping"):
                 self.on_stopping.tell(read(event.body, Stopping, "notice of the end").deadline_s)
             case Notice():

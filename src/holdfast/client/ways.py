@@ -1,9 +1,8 @@
 """Several ways to one server: the first that answers is taken, as where a network blocks UDP."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 
-from holdfast.client.connector import Dial
 from holdfast.logs import get_logger
 from holdfast.transports.port import DialError, Receiver, Subprotocol, Transport, TransportLimits
 
@@ -13,6 +12,10 @@ log = get_logger("holdfast.client")
 BLOCKED_S = 60.0
 # A server that answers and does not take the session may be a node of a cluster that is cut off from the others.
 TURNED_AWAY_S = 5.0
+
+
+Dial = Callable[[Receiver, str, Subprotocol, TransportLimits], Awaitable[Transport]]
+"""Opens a connection to an address for the receiver."""
 
 
 class Ways:

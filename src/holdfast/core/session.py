@@ -27,6 +27,7 @@ from holdfast.core.usage import NO_USAGE, Usage
 from holdfast.schemas.frames import (
     FOLLOWS_STATE,
     HEARS_SESSION,
+    MOVES_NEARER,
     READS_BLOCKS,
     SENDS_DATAGRAMS,
     Data,
@@ -43,7 +44,7 @@ SessionId = NewType("SessionId", str)
 PlayerId = NewType("PlayerId", str)
 
 # One object for all sessions with the same features.
-_ALL_FEATURES = (HEARS_SESSION, FOLLOWS_STATE, READS_BLOCKS, SENDS_DATAGRAMS)
+_ALL_FEATURES = (HEARS_SESSION, FOLLOWS_STATE, READS_BLOCKS, SENDS_DATAGRAMS, MOVES_NEARER)
 _FEATURES = {
     frozenset(features): features
     for count in range(len(_ALL_FEATURES) + 1)

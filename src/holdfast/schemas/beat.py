@@ -30,6 +30,8 @@ class Beat(Struct, frozen=True, kw_only=True):
     news: int = 0
     """The number of the last news that it has told."""
     region: str = ""
+    address: str = ""
+    """Where clients reach this node and no other, if they can."""
     started_at: float = 0.0
     """In seconds since 1970, on its own clock."""
     rooms: int = 0

@@ -41,6 +41,8 @@ READS_BLOCKS = "blocks"
 """The feature of a client that reads `block` frames."""
 SENDS_DATAGRAMS = "datagrams"
 """The feature of a client that can send unreliable messages over UDP, beside its stream."""
+MOVES_NEARER = "moves"
+"""The feature of a client that goes to the address of its session's node when it is told (`Nearer`)."""
 FEATURES_MAX = 16
 
 FRAME_HEAD_BYTES = 512

@@ -53,6 +53,8 @@ class MemberInfo(Struct, frozen=True, omit_defaults=True):
     """How long its event loop was blocked when it was last heard."""
     reasons: list[str] = []
     """Why it is not ready or not healthy."""
+    address: str = ""
+    """Where clients reach this node and no other, if they can (`--advertise`)."""
 
 
 class NodeList(Struct, frozen=True):

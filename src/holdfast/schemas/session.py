@@ -248,6 +248,12 @@ class StandingRecord(Struct, array_like=True, frozen=True):
     """On the wall clock: credentials issued before are invalid."""
 
 
+class NodeAddress(Struct, frozen=True):
+    """A notice: the session is on a node with an address of its own, and the client is connected to another one."""
+
+    address: str
+
+
 class Stopping(Struct, frozen=True):
     """A notice: the server stops within so many seconds."""
 

@@ -453,7 +453,7 @@ class ServerParts:
             lost=self.connections.lost,
             unlinked=self.connections.unlinked,
             refused=self._refused,
-            welcomed=self.lifetimes.begin,
+            welcomed=self._welcomed,
             tap=self._tap,
             open_path=self.udp_paths.open,
             hello=self.handshake.hello,
@@ -558,6 +558,11 @@ class ServerParts:
         ]
 
     # Callbacks between parts
+
+    def _welcomed(self, connection: LiveConnection, session: Session) -> None:
+        self.lifetimes.begin(connection, session)
+        if self.cluster is not None:
+            self.cluster.advertising.welcomed(connection, session)
 
     def _save_session(self, session: Session) -> None:
         self.stored.changed(session)

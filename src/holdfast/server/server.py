@@ -110,6 +110,7 @@ class Server:
         secret: bytes | None = None,
         store: str | Store | Storage | None = None,
         cluster: str | Cluster | None = None,
+        advertise: str = "",
         effects: Mapping[str, Carry] | None = None,
         grace_s: float = 30.0,
         limits: Limits | None = None,
@@ -130,6 +131,8 @@ class Server:
         - `store`: where durable rooms are saved, "sqlite:game.db", a store of your own, or a `Storage` with options.
         - `cluster`: makes this server a node of a cluster, instead of `store`: the address of its NATS servers and its
           name, as in "nats://10.0.0.1,10.0.0.2,10.0.0.3/arena".
+        - `advertise`: the address at which clients reach this node of the cluster and no other, as in
+          "wss://node-a.example": those that come to another node are told it, and come here if they can.
         - `effects`: handlers of the effects of rooms: work outside of the server.
         - `grace_s`: how long a session without a seat outlives its connection; in a room, `Room.grace_s` counts.
         - `limits`: every bound, with its default.
@@ -152,7 +155,7 @@ class Server:
             raise ValueError(
                 "a cluster keeps its rooms in the JetStream of its NATS servers: remove the store, or the cluster"
             )
-        nodes = open_cluster(cluster, limits) if cluster is not None else None
+        nodes = _nodes(cluster, limits, advertise)
         if store is not None and not isinstance(store, Storage):
             store = Storage(store)
         self.room_types = room_types(rooms)
@@ -485,6 +488,12 @@ def _check_settings(auth: Any, effects: Any, check_name: Any) -> None:
         raise TypeError(f'effects maps names to functions, as in effects={{"pay": pay}}; got {effects!r}')
     if check_name is not None and not callable(check_name):
         raise TypeError(f"check_name is a function of a name and an identity; got {check_name!r}")
+
+
+def _nodes(cluster: str | Cluster | None, limits: Limits | None, advertise: str) -> Cluster | None:
+    if advertise and cluster is None:
+        raise ValueError("advertise is for a node of a cluster: add the cluster, or remove it")
+    return None if cluster is None else open_cluster(cluster, limits, address=advertise)
 
 
 def _queues(queues: Any) -> list[Queue]:

@@ -136,19 +136,24 @@ class SessionLifecycle:
         self._detached(session)
         self.graces.begin(session)
 
-    def supersede(self, old: Connection, session: Session) -> None:
-        """A newer connection continues the session: notify and close the old one."""
+    def supersede(self, old: Connection, session: Session, *, is_moving: bool = False) -> None:
+        """A newer connection continues the session: notify and close the old one. If the client only moves from one to
+        the other, nobody hears of a drop."""
         self._counters.takeovers += 1
-        session.drops += 1
+        session.drops += not is_moving
         old.forget_session()
         old.close(Reason.SUPERSEDED, "this session continues on a newer connection")
         self._publish(
             Superseded(session=session.id, player=session.player_id, player_name=session.name, connection=old.id)
         )
-        self._detached(session)
+        before = session.drop_reason
+        if is_moving:
+            session.drop_reason = Reason.MOVED
+        self._detached(session, is_moving=is_moving)
+        session.drop_reason = before
 
-    def _detached(self, session: Session) -> None:
-        if session.on_disconnect is not None:
+    def _detached(self, session: Session, *, is_moving: bool = False) -> None:
+        if session.on_disconnect is not None and not is_moving:
             try:
                 session.on_disconnect(session)
             except Exception as error:  # noqa: BLE001 - logged, counted, contained

@@ -182,6 +182,7 @@ class MemoryServer(Server):
         grace_s: float = 30.0,
         name: str = "",
         region: str = "local",
+        advertise: str = "",
         queues: Iterable[Queue] = (),
         limits: Limits | None = None,
         check_name: CheckName | None = None,
@@ -211,7 +212,13 @@ class MemoryServer(Server):
                     "a node of a cluster has a name and a store on common data, as in MemoryServer(…, name='a',"
                     " cluster=buses, store=FaultyStore(data))"
                 )
-            nodes = Cluster(place="memory", store=store, make_bus=lambda: MemoryBus(cluster), has_threads=False)
+            nodes = Cluster(
+                place="memory",
+                store=store,
+                make_bus=lambda: MemoryBus(cluster),
+                has_threads=False,
+                address=advertise,
+            )
             store = None
         self.address = f"memory://{name}" if cluster is not None else URL
         """Where its clients connect."""

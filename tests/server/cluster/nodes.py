@@ -88,6 +88,8 @@ class Nodes:
             options["auth"] = auth()
         if callable(region := options.pop("region", None)):
             options["region"] = region(name)
+        if callable(advertise := options.pop("advertise", None)):
+            options["advertise"] = advertise(name)
         return MemoryServer(
             options.pop("rooms", (Table, Lounge)),
             seed=self._seed,

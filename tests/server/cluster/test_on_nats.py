@@ -19,6 +19,7 @@ from holdfast.testing.server import Named, generous
 from tests.deadlines import DEADLINE_S
 from tests.nats_cluster import NatsCluster
 from tests.nats_server import NatsServer
+from tests.ports import free_ports
 from tests.server.cluster.nodes import Lounge, Said, Say, Table
 
 
@@ -54,11 +55,12 @@ class Single(Lounge):
 
 
 @asynccontextmanager
-async def node(name: str, url: str) -> AsyncIterator[Server]:
+async def node(name: str, url: str, *, port: int = 0, advertise: str = "") -> AsyncIterator[Server]:
     server = Server(
         [Table, Lounge, Den, Single],
         name=name,
-        listen=[WebSocket(port=0)],
+        listen=[WebSocket(port=port)],
+        advertise=advertise,
         auth=[Named()],
         secret=bytes(32),
         cluster=url,
@@ -227,3 +229,50 @@ async def test_the_figures_of_its_process_have_the_name_of_the_node_too(nats: Na
     families = list(text_string_to_metric_families(text))
     assert {each.labels.get("node") for family in families for each in family.samples} == {"a"}
     assert {"process_cpu_seconds", "holdfast_sessions"} <= {family.name for family in families}
+
+
+async def test_a_relayed_client_goes_to_the_address_that_its_node_advertises(nats: NatsServer) -> None:
+    [port] = free_ports(1)
+    address = f"ws://127.0.0.1:{port}"
+    async with node("a", nats.url, port=port, advertise=address) as a, node("b", nats.url) as b:
+        ann, bob = await client("ann", a), await client("bob", b)
+        told: list[object] = []
+        for event in (bob.on_drop, bob.on_resume, bob.on_reconnecting):
+            event(told.append)
+        room = await ann.join((await ann.create("table")).id)
+        bobs = await bob.join(room.id)
+
+        async with asyncio.timeout(DEADLINE_S):
+            while len(b.parts.connections) > 0:
+                await bobs.send(Say("."))
+                await asyncio.sleep(0.01)
+        await bobs.send(Say("last"))
+        said = [(await bobs.receive(Said)).text]
+        while said[-1] != "bob:last":
+            said += await texts(bobs, 1)
+
+        session = a.sessions.get(bob.id)
+        assert session is not None
+        assert session.connection is not None
+        assert session.connection.transport_kind == "websocket"
+        table = a.rooms.get(room.id)
+        assert isinstance(table, Table)
+        assert table.state.said == said
+        assert told == []
+        listed = {each.name: each.address for each in b.operate.nodes.list().nodes}
+        assert listed == {"a": address, "b": ""}
+        await ann.close()
+        await bob.close()
+
+
+@pytest.mark.parametrize(
+    "url", ["node-a.example", "https://node-a", "wss://", "wss://user@node-a", "ws://a:b", "ws://a?x"]
+)
+def test_an_address_that_no_client_could_dial_is_refused(url: str) -> None:
+    with pytest.raises(ValueError, match="clients need an address such as wss:"):
+        Server([Table], cluster="nats://127.0.0.1:1/x", advertise=url)
+
+
+def test_a_server_that_is_alone_advertises_nothing() -> None:
+    with pytest.raises(ValueError, match="advertise is for a node of a cluster"):
+        Server([Lounge], advertise="wss://node-a.example")

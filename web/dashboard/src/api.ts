@@ -30,6 +30,8 @@ export interface MemberInfo {
   kinds: string[];
   loop_age_s: number;
   reasons: string[];
+  /** Where clients reach this node and no other; omitted if there is no such address. */
+  address?: string;
 }
 export interface NodeList {
   nodes: MemberInfo[];

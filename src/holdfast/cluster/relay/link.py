@@ -74,6 +74,9 @@ class Dialing:
 class LinkLine(Protocol):
     """What a link needs of the line that it is on."""
 
+    life: str
+    """Of the other node."""
+
     def wants(self, link: "RelayedLink") -> None:
         """The link has something to send."""
 
@@ -145,6 +148,11 @@ class RelayedLink:
         # Set as soon as the end is certain: from then on nothing is sent or received.
         self._end: tuple[int, str] | None = None
         self._is_lost = False
+
+    @property
+    def life(self) -> str:
+        """The other node's."""
+        return self._line.life
 
     @property
     def is_up(self) -> bool:

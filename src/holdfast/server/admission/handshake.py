@@ -15,7 +15,7 @@ from holdfast.server.admission.access import Access
 from holdfast.server.admission.bans import ban_message
 from holdfast.server.admission.connection_limiter import ConnectionLimiter
 from holdfast.server.admission.sign_in import SignIn, Welcomer
-from holdfast.server.connection.connection import LiveConnection
+from holdfast.server.connection.connection import RELAY, LiveConnection
 from holdfast.server.context import Context
 from holdfast.server.durability.rollbacks import Rollbacks
 from holdfast.server.session_events import resumed
@@ -141,7 +141,8 @@ class Resumer:
         away_s = self._now() - session.dropped_at if session.dropped_at is not None else 0.0
         old = self._sessions.attach(session, connection, self._now())
         if old is not None:
-            self._lifecycle.supersede(old, session)
+            # A relayed client has found the way to its own node.
+            self._lifecycle.supersede(old, session, is_moving=old.transport_kind == RELAY != connection.transport_kind)
             if not connection.is_open:
                 # The game's drop handler ended the session.
                 return

@@ -97,6 +97,11 @@ class ClusterNode:
         member = self.watch.membership.members.get(life)
         return ("", False) if member is None else (self.name_of(life), member.state is MemberState.DEAD)
 
+    def address_of(self, life: str) -> str:
+        """The address that another node alone has; empty if it has none, or is not known."""
+        member = self.watch.membership.members.get(life)
+        return "" if member is None else member.beat.address
+
     @property
     def name(self) -> str:
         """What people call this node."""

@@ -15,6 +15,7 @@ from holdfast.schemas.events import Event, NodeDied, NodeJoined, NodeLeft
 from holdfast.schemas.frames import Request
 from holdfast.schemas.node import NodeInfo
 from holdfast.server.admission.access import Access
+from holdfast.server.cluster.advertising import Advertising
 from holdfast.server.cluster.departures import Departures
 from holdfast.server.cluster.edge import Edge
 from holdfast.server.cluster.emptying import Emptying
@@ -95,6 +96,7 @@ class ClusterParts:
                 is_drained=self.emptying.is_done,
                 loop_age_s=loop_age_s,
                 region=info.region,
+                address=cluster.address,
                 started_at=started_at,
                 rooms=info.rooms,
                 rooms_max=info.rooms_max,
@@ -189,6 +191,7 @@ class ClusterParts:
             is_waiting=is_waiting,
             relayed=relayed,
         )
+        self.advertising = Advertising(self.node, cluster.address)
         self.rooms = RemoteRooms(self.node, self.finder, self.takeover, self.handovers, rooms)
         self.directory = self.shared = SharedDirectory(
             context,

@@ -120,6 +120,7 @@ def _of_beat(beat: Beat, state: MemberState, *, heard_s: float = 0.0, is_self: b
         is_self=is_self,
         version=beat.version,
         region=beat.region,
+        address=beat.address,
         started_at=beat.started_at,
         heard_s=heard_s,
         is_draining=beat.is_draining,

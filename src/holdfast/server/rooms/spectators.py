@@ -181,7 +181,8 @@ class Spectators:
         if place.state is not SeatState.TAKEN:
             return
         room = self._room
-        if room.disconnect == "hard" or (self._context.phase == "lobby" and not room.keep_before_start):
+        frees = room.disconnect == "hard" or (self._context.phase == "lobby" and not room.keep_before_start)
+        if frees and place.session.drop_reason is not Reason.MOVED:
             self.free(place, Reason.DROPPED)
         else:
             place.happened(SeatStep.DROPPED)

@@ -70,6 +70,7 @@ function draw({ cluster, nodes: all }: NodeList, drain: (node: MemberInfo, isOn:
           { class: "stack" },
           h("span", null, h("b", null, node.name), node.is_self && " (this one)"),
           id(node.life),
+          node.address && h("span", { class: "faint" }, node.address),
         ),
         stateOf(node),
         node.region,
