@@ -40,7 +40,7 @@ GODOT ?=
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup web browser demo quick test check collect fmt lint types docs sim fuzz fuzz-state audit godot storm storm-cluster soak bench clean
+.PHONY: help setup web browser demo quick test check collect fmt lint types docs sim fuzz fuzz-state audit godot storm storm-cluster deployed soak bench clean
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -155,6 +155,9 @@ storm: $(STAMP) ## kill a server again and again; check that nothing is lost (KI
 storm-cluster: $(STAMP) ## the same with three nodes and three NATS servers; as root links are cut, too (KILLS=100, OTHER=v0.2.0)
 	$(BIN)/python -m tests.storm_cluster --kills $(if $(filter file,$(origin KILLS)),100,$(KILLS)) \
 		$(if $(SEED),--seed $(SEED)) $(if $(OTHER),--other $(OTHER))
+
+deployed: $(STAMP) ## run deploy/compose.yaml without containers, as root, and play through a kill, a drain and a rolling deploy
+	$(BIN)/python -m tests.deployed
 
 soak: $(STAMP) ## let players come and go for long; check that nothing grows (MINUTES=20)
 	$(BIN)/python -m tests.soak --minutes $(if $(filter file,$(origin MINUTES)),20,$(MINUTES))

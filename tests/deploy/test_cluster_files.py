@@ -105,6 +105,14 @@ def test_only_the_balancer_speaks_for_players() -> None:
         assert "--insecure" not in words
 
 
+def test_the_balancer_may_open_the_files_that_its_connections_need_and_tries_another_node_at_once() -> None:
+    config = (DEPLOY / "haproxy.cfg").read_text("utf-8")
+    [connections] = map(int, re.findall(r"(?m)^ +maxconn (\d+)$", config))
+
+    assert COMPOSE["services"]["balancer"]["ulimits"]["nofile"] > 2 * connections
+    assert re.search(r"(?m)^ +option redispatch 1$", config)
+
+
 @pytest.mark.skipif(shutil.which("haproxy") is None, reason="HAProxy is not installed")
 def test_haproxy_understands_its_configuration() -> None:
     verdict = subprocess.run(
