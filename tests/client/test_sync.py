@@ -15,6 +15,7 @@ import pytest
 import holdfast
 import holdfast.sync
 from holdfast import (
+    AlreadySeated,
     Announcement,
     Auth,
     Drop,
@@ -420,7 +421,7 @@ def test_a_call_can_be_begun_and_looked_at_later(url: str) -> None:
         assert told == [(joining, threading.current_thread())]
         numbers = [session.later(room.send, Say(str(number))) for number in range(20)]
         assert [number.result(DEADLINE_S) for number in numbers] == list(range(1, 21))
-        with pytest.raises(NotFound):
+        with pytest.raises(AlreadySeated):
             session.later(session.join, "nowhere").result(DEADLINE_S)
 
 
