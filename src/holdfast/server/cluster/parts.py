@@ -259,6 +259,7 @@ class ClusterParts:
         await self.migration.stop()
         self.handovers.stop()
         self.finder.stop()
+        await self.takeover.stopped()
 
     async def leave(self) -> None:
         """Everything here is saved: others may have it, while the last connections are closing."""

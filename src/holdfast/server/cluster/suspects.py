@@ -30,7 +30,10 @@ class SuspectRooms:
         """A node is suspected."""
         rooms = self._own_share(life)
         if rooms and life not in self._reading:
-            self._reading[life] = (self._loop.create_task(self._reader.read(rooms)), self._loop.time())
+            reading = self._loop.create_task(self._reader.read(rooms))
+            # If it fails and the node lives, nobody asks for the result.
+            reading.add_done_callback(lambda task: task.cancelled() or task.exception())
+            self._reading[life] = (reading, self._loop.time())
 
     def forget(self, life: str) -> None:
         """It lives."""

@@ -111,9 +111,18 @@ class Takeover:
         self.suspects.stop()
         if self._leftovers is not None:
             self._leftovers.cancel()
-        for task in (self._regularly, self._sweeping, *self._taking.values(), *self._returned, *self._of_the_dead):
-            if task is not None:
-                task.cancel()
+        for task in self._tasks:
+            task.cancel()
+
+    async def stopped(self) -> None:
+        """Nothing reads the store any more: it may be closed."""
+        if tasks := self._tasks:
+            await asyncio.wait(tasks)
+
+    @property
+    def _tasks(self) -> list[asyncio.Task[None]]:
+        tasks = (self._regularly, self._sweeping, *self._taking.values(), *self._returned, *self._of_the_dead)
+        return [task for task in tasks if task is not None]
 
     # Where something is, and here if nobody has it
 
