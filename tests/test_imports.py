@@ -32,6 +32,15 @@ def test_the_command_line_imports_only_what_the_command_that_is_run_needs() -> N
     assert found & (ONLY_FOR_SOME | {"cryptography"}) == set()
 
 
+def test_a_server_that_has_started_imports_nothing_for_its_first_log_line() -> None:
+    """It takes 50 ms, and the first line comes when a room cannot keep its rate."""
+    make = "server = holdfast.Server([type('Arena', (holdfast.Room,), {})], listen=[])"
+    start = "loop = asyncio.new_event_loop(); loop.run_until_complete(server.start())"
+    code = f"import asyncio, holdfast; {make}; {start}; loop.run_until_complete(server.stop())"
+
+    assert {"structlog", "rich"} <= imported_by(code)
+
+
 def test_what_is_looked_for_would_be_found() -> None:
     code = "import holdfast.cli.serve; from holdfast.logs import get_logger; get_logger('holdfast').info('hello')"
 

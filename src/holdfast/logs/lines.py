@@ -60,6 +60,11 @@ class _LazyLogger:
         return method
 
 
+def prepare_logs() -> None:
+    """Import what the first line needs: not in the middle of a turn, which everybody would wait for."""
+    import structlog.stdlib  # noqa: F401, PLC0415 - see above
+
+
 def render(event: str, fields: Mapping[str, Any]) -> str:
     """A line as text: the sentence, then name=value."""
     words = [f"{name}={_shown(value)}" for name, value in fields.items() if not isinstance(value, LogRows)]

@@ -24,7 +24,7 @@ from holdfast.core.session import Session
 from holdfast.core.tokens import TOKEN_BYTES
 from holdfast.identity.guest import Guest
 from holdfast.identity.port import AuthContext, Authenticator, AuthNews, Closing, Preparing, memory_store
-from holdfast.logs import get_logger
+from holdfast.logs import get_logger, prepare_logs
 from holdfast.observability.bus import EventHandlers
 from holdfast.observability.log_lines import LineLimitFilter
 from holdfast.observability.metrics import Counters
@@ -282,6 +282,7 @@ class Server:
         if self._line_limit is not None:
             self._line_limit.stop()  # left from a start without a stop: a simulated crash
         self._line_limit = LineLimitFilter(parts.lines)
+        prepare_logs()
         try:
             await parts.access.load()
             if parts.cluster is not None:
