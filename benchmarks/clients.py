@@ -157,13 +157,13 @@ class HoldfastClient(Client):
 
     headers: ClassVar[list[tuple[str, str]]] = [("Sec-WebSocket-Protocol", "holdfast.v1.msgpack")]
 
-    def __init__(self, watched: str = "") -> None:
+    def __init__(self, watched: str = "", kind: str = "arena") -> None:
         super().__init__()
         self.room = watched
         self.sent = 0
         self._acked = 0
         self._ack_timer: asyncio.TimerHandle | None = None
-        name, arguments = ("spectate", {"room": watched}) if watched else ("join_or_create", {"kind": "arena"})
+        name, arguments = ("spectate", {"room": watched}) if watched else ("join_or_create", {"kind": kind})
         self._request = Request(1, name, Raw(MSGPACK.encode(arguments)))
         self._ahead: deque[bytes] = deque()
         self._encoded = 0

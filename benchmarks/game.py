@@ -48,3 +48,13 @@ class Delays(msgspec.Struct, frozen=True):
     """999 of 1,000 times were shorter."""
     gc_longest_ms: float
     """The longest pause of the garbage collector."""
+
+
+class Stall(msgspec.Struct, frozen=True):
+    """One time for which a server's event loop was busy."""
+
+    ms: float
+    cpu_ms: float
+    """So much of it did the loop's thread run: the rest of the time other programs did, or it waited for the system."""
+    seen: dict[str, int]
+    """What it was doing, and how often that was seen."""

@@ -60,6 +60,12 @@ BENCHMARKS = {
     "loop_p999_ms": Benchmark("the same, 999 of 1,000 turns", "ms"),
     "gc_longest_ms": Benchmark("the longest pause of the garbage collector meanwhile", "ms"),
     "ticking_cpu_share": Benchmark("what these rooms use of a core", "cores"),
+    "mixed_p50_ms": Benchmark("answer while everything happens at once, half within", "ms"),
+    "mixed_p99_ms": Benchmark("the same, 99 of 100 within", "ms"),
+    "mixed_p999_ms": Benchmark("the same, 999 of 1,000 within", "ms"),
+    "mixed_longest_ms": Benchmark("the same, the longest", "ms"),
+    "mixed_loop_longest_ms": Benchmark("the longest turn of the loop meanwhile", "ms"),
+    "mixed_loop_cpu_ms": Benchmark("the same, what was spent on the CPU", "ms"),
     "search_p99_ms": Benchmark("search among 100,000 rooms, 99 of 100 within", "ms"),
     "neighbours_p99_ratio": Benchmark("answers beside 20 clients that flood, relative to 20 that behave, p99", "×"),
 }

@@ -91,11 +91,11 @@ def room_of(game: Game) -> type[Room[Any]]:
     return Arena
 
 
-def counting_room_of(game: Game) -> type[Room[Any]]:
+def counting_room_of(game: Game, kind: str = "arena") -> type[Room[Any]]:
     """A room that also counts what is said, in memory or on disk."""
     database = _database(Path(game.folder)) if game.durability == "naive" else None
 
-    class Arena(Room[PlayerData]):
+    class Arena(Room[PlayerData], kind=kind):
         max_players = game.seats
         grace_s = game.grace_s
         durability = "commit" if game.durability == "commit" else "memory"
