@@ -40,10 +40,10 @@ GODOT ?=
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup web browser demo quick test check collect fmt lint types docs sim fuzz fuzz-state audit godot storm storm-cluster deployed soak bench clean
+.PHONY: help setup web browser demo quick test check check-compiled compiled collect fmt lint types docs sim fuzz fuzz-state audit godot storm storm-cluster deployed soak bench clean
 
 help: ## list the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-13s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 setup: $(STAMP) ## install everything into .venv (again only when pyproject.toml or constraints.txt changed)
 
@@ -103,6 +103,13 @@ check: ## what CI runs: format, lint, types, tests
 	@$(MAKE) --no-print-directory $(SIDE_BY_SIDE) setup web browser
 	@$(MAKE) --no-print-directory $(SIDE_BY_SIDE) lint types collect
 	@$(MAKE) --no-print-directory test
+
+check-compiled: $(WEB) $(STAMP) browser compiled ## the tests with compiled modules (ARGS="tests/core"); needs a C compiler
+	PYTHONPATH=$(CURDIR)/build/compiled $(BIN)/holdfast --version | grep compiled
+	PYTHONPATH=$(CURDIR)/build/compiled $(PYTEST) $(ARGS)
+
+compiled: $(STAMP) ## the package with compiled modules in build/compiled, for benchmarks and check-compiled
+	$(BIN)/python hatch_build.py build/compiled
 
 collect: $(STAMP)
 	@# What is compiled here, once, every worker would compile for itself.

@@ -72,7 +72,7 @@ class ServerProcess:
             stderr=self._errors,
             text=True,
             cwd=ROOT,
-            env=environment(),
+            env=environment(system.folder),
             # Ctrl-C is for the runner, which ends its servers.
             start_new_session=True,
         )

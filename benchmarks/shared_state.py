@@ -40,7 +40,7 @@ def measure(sizes: Sizes, rounds: Rounds) -> None:
             rounds.figures.add("shared_sync_cpu_us", system.name, delivered.cpu_us)
             rounds.figures.add("shared_sync_bytes", system.name, delivered.bytes)
 
-    rounds.play(("holdfast", "colyseus"), play)
+    rounds.play(("holdfast", "holdfast_compiled", "colyseus"), play)
 
 
 if __name__ == "__main__":

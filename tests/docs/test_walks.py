@@ -15,6 +15,9 @@ import holdfast
 from holdfast import ClientRoom, ClientSession, Message, Player, PlayerData, Room, on
 from holdfast.testing import Disk, FaultyStore, MemoryServer, Network, run
 from holdfast.testing.bus import BusNetwork
+from tests.compiled import traces_calls
+
+pytestmark = traces_calls
 
 SOURCE = Path(holdfast.__file__).parent
 PAGE = Path(__file__).parents[2] / "docs" / "architecture.md"

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.compiled import replaces_methods
 from tests.simulation.bad_links import BadLink, violations
 from tests.simulation.mutants import LINK_MUTANTS, Mutant
 
@@ -29,6 +30,7 @@ def first_found(mutant: Mutant) -> str | None:
     return None
 
 
+@replaces_methods
 @pytest.mark.parametrize("name", LINK_MUTANTS)
 def test_a_planted_bug_of_bad_links_is_caught(name: str) -> None:
     assert first_found(LINK_MUTANTS[name]), f"{name} survived {SEEDS_MAX} seeds"

@@ -2,7 +2,10 @@
 
 import pytest
 
+from tests.compiled import replaces_methods
 from tests.simulation.hunt import CLUSTER, DURABLE, PLAIN, ROBBERIES, ROLLBACKS, SEEDS_MAX, first_found
+
+pytestmark = replaces_methods
 
 
 @pytest.mark.parametrize("name", PLAIN.mutants)

@@ -5,6 +5,7 @@ from importlib import import_module
 import click
 
 import holdfast
+from holdfast.core import channel
 
 # The module of each command, imported only when the command is run or listed in the help.
 _COMMANDS = {
@@ -26,6 +27,10 @@ _COMMANDS = {
 }
 
 
+# What is compiled is a library, and no file of Python.
+_BUILD = "pure Python" if str(channel.__file__).endswith(".py") else "compiled"
+
+
 class _Commands(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted(_COMMANDS)
@@ -39,7 +44,7 @@ class _Commands(click.Group):
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"]})
-@click.version_option(holdfast.__version__, prog_name="holdfast")
+@click.version_option(f"{holdfast.__version__} ({_BUILD})", prog_name="holdfast")
 def main() -> None:
     """The session layer for multiplayer games: connections break, sessions don't.
 

@@ -29,8 +29,6 @@ from holdfast.schemas.frames import BlockFrame, Data
 
 # Instead of a deque while nothing is in flight: an empty one takes 760 bytes, and most held seats keep nothing.
 _NONE_IN_FLIGHT: deque[Entry] = cast("deque[Entry]", ())
-# The same for what waits.
-_NONE_WAITS: list[Entry] = cast("list[Entry]", ())
 
 
 class Channel:
@@ -55,7 +53,7 @@ class Channel:
         self.sent = 0
         self._sent_before = 0
         self._in_flight = _NONE_IN_FLIGHT
-        self._waiting = _NONE_WAITS
+        self._waiting: list[Entry] | None = None
         self.kept_bytes = 0
         self.filled_to = 0
         self.overflowed = False
@@ -100,10 +98,10 @@ class Channel:
         """The same for a message, or for all messages of a block."""
         if self.overflowed:
             return False
-        if self._waiting:
-            self._waiting.append(entry)
-        else:
+        if self._waiting is None:
             self._waiting = [entry]
+        else:
+            self._waiting.append(entry)
         if type(entry) is Block:
             self.last_seq += len(entry.messages)
             self.kept_bytes += entry.size
@@ -126,7 +124,7 @@ class Channel:
         self.last_seq = self.acked = self.sent
 
     def _keep_nothing(self) -> None:
-        self._in_flight, self._waiting = _NONE_IN_FLIGHT, _NONE_WAITS
+        self._in_flight, self._waiting = _NONE_IN_FLIGHT, None
         self.kept_bytes = 0
 
     def shrink(self) -> None:
@@ -141,12 +139,14 @@ class Channel:
 
     def take(self) -> list[Data]:
         """What may be written now, in order, with the acknowledgement that it carries; it counts as sent."""
-        self._waiting = [*messages_of(self._waiting)]
+        self._waiting = [*messages_of(self._waiting or [])]
         return cast("list[Data]", self.take_blocks())
 
     def take_blocks(self) -> list[Data | BlockFrame]:
         """The same for a peer that reads blocks."""
-        entries, self._waiting = self._waiting, _NONE_WAITS
+        entries, self._waiting = self._waiting, None
+        if entries is None:
+            return []
         # Nearly always everything that is kept fits into the window.
         if self.kept_bytes > self.window_bytes_max or self.last_seq - self.acked > self.window_messages_max:
             entries = self._within_window(entries)
@@ -191,7 +191,7 @@ class Channel:
                     break
                 free_bytes -= len(body) + MESSAGE_OVERHEAD_BYTES
                 count += 1
-        self._waiting = entries[count:]
+        self._waiting = entries[count:] or None
         return entries[:count]
 
     def acknowledge(self, ack: int) -> bool:
@@ -222,7 +222,7 @@ class Channel:
         messages = self.kept_messages()
         count = seq - self.acked if messages else 0
         self._in_flight = deque(messages[:count]) if count else _NONE_IN_FLIGHT
-        self._waiting = [*messages[count:]] or _NONE_WAITS
+        self._waiting = [*messages[count:]] or None
         self.sent = seq
 
     def resume(self, generation: int, received: int | None) -> int | None:
@@ -273,7 +273,7 @@ class Channel:
 
     def kept_messages(self) -> list[Said]:
         """Everything unacknowledged, in order: what a saved state needs."""
-        return messages_of([*self._in_flight, *self._waiting])
+        return messages_of([*self._in_flight, *(self._waiting or ())])
 
     def restore_outward(self, last_seq: int, kept: list[Said], *, filled_to: int = 0) -> None:
         """Go on from a saved state: the numbers up to `last_seq` are given out, the last of them still kept.
@@ -283,7 +283,7 @@ class Channel:
         self.last_seq = self._sent_before = last_seq
         self.filled_to = filled_to
         self.acked = self.sent = last_seq - len(kept)
-        self._in_flight, self._waiting = _NONE_IN_FLIGHT, [*kept] or _NONE_WAITS
+        self._in_flight, self._waiting = _NONE_IN_FLIGHT, [*kept] or None
         self.kept_bytes = sum(len(body) + MESSAGE_OVERHEAD_BYTES for _, body in kept)
 
     # Inward

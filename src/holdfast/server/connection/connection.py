@@ -6,7 +6,7 @@ down  a turn of the room → outlet → Channel.push → wake … end of the loo
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any
 
 from msgspec import Raw
 
@@ -96,40 +96,11 @@ class LiveConnection(Connection):
     """A connection with its transport, attached to `session` until a newer connection takes over."""
 
     __slots__ = (
-        "_batch_bytes_max",
-        "_control",
-        "_counters",
-        "_datagram_bytes_max",
-        "_decode",
-        "_encode",
-        "_forward",
-        "_holds",
-        "_is_congested",
-        "_latest",
-        "_limits",
-        "_looked",
-        "_messages",
-        "_now",
-        "_on_frame",
-        "_path",
-        "_ping_id",
-        "_ping_sent_at",
-        "_pings",
-        "_reads_blocks",
-        "_services",
-        "_transport",
-        "_whole_bytes_max",
-        "_writes",
-        "allowed_bytes",
-        "backlog",
-        "codec",
-        "due_at",
-        "features",
-        "is_confirmed",
-        "portion_max",
-        "session",
-        "tap",
-        "traces",
+        *("_batch_bytes_max", "_control", "_counters", "_datagram_bytes_max", "_decode", "_encode", "_forward"),
+        *("_holds", "_is_congested", "_latest", "_limits", "_looked", "_messages", "_now", "_on_frame", "_path"),
+        *("_ping_id", "_ping_sent_at", "_pings", "_reads_blocks", "_services", "_transport", "_whole_bytes_max"),
+        *("_writes", "allowed_bytes", "backlog", "codec", "due_at", "features", "is_confirmed", "portion_max"),
+        *("session", "tap", "traces"),
     )
 
     def __init__(self, connection_id: ConnectionId, services: ConnectionServices) -> None:  # noqa: PLR0915 - its state
@@ -147,7 +118,7 @@ class LiveConnection(Connection):
         self.session: Session | None = None
         self.features: tuple[str, ...] = ()
         """What the client's hello said it can do, as far as this server knows it."""
-        self._on_frame = self._HANDLERS[self.state]
+        self._on_frame = _HANDLERS[self.state]
         self.tap: Sink | None = None
         # From the client
         self.allowed_bytes = self._messages = Bucket(services.rates.hello)
@@ -704,7 +675,7 @@ class LiveConnection(Connection):
     def write_rest(self) -> None:
         """Write what was still said here, while it stands still."""
         if self._forward is not None and self.session is not None:
-            self._on_frame = self._HANDLERS[self.state]
+            self._on_frame = _HANDLERS[self.state]
             self.flush(with_ack=True)
             self._on_frame = {}
 
@@ -713,7 +684,7 @@ class LiveConnection(Connection):
         if self._forward is not heard or not self.is_open:
             return
         self._forward = None
-        self._on_frame = self._HANDLERS[self.state]
+        self._on_frame = _HANDLERS[self.state]
         self.resume_reading()
         for payload in heard.payloads:
             self.received(payload)
@@ -775,25 +746,32 @@ class LiveConnection(Connection):
 
     def _step(self, event: ConnectionStep) -> None:
         self.happened(event)
-        self._on_frame = self._HANDLERS[self.state]
+        self._on_frame = _HANDLERS[self.state]
         if self._path is not None and event in {ConnectionStep.CLOSED, ConnectionStep.LOST}:
             self._path.close()
             self._path = None
 
-    _SIGNED_IN: ClassVar[FrameHandlers] = {
-        Data: _on_data,
-        Latest: _on_latest,
-        Ack: _on_ack,
-        Pong: _on_pong,
-        Request: _on_request,
-        Bye: _on_bye,
-    }
-    # The frames a client may send in each state; others break the protocol. A closing connection processes none.
-    _HANDLERS: ClassVar[dict[ConnectionState, FrameHandlers]] = {
-        ConnectionState.CONNECTING: {Hello: _on_hello},
-        ConnectionState.CONNECTED: _SIGNED_IN,
-        ConnectionState.IN_GAME: _SIGNED_IN,
-        ConnectionState.RELAYED: {},
-        ConnectionState.DISCONNECTING: {},
-        ConnectionState.DISCONNECTED: {},
-    }
+    @classmethod
+    def frame_handlers(cls) -> dict[ConnectionState, FrameHandlers]:
+        """The frames a client may send in each state; others break the protocol. A closing connection processes
+        none."""
+        signed_in: FrameHandlers = {
+            Data: cls._on_data,
+            Latest: cls._on_latest,
+            Ack: cls._on_ack,
+            Pong: cls._on_pong,
+            Request: cls._on_request,
+            Bye: cls._on_bye,
+        }
+        none: FrameHandlers = {}
+        return {
+            ConnectionState.CONNECTING: {Hello: cls._on_hello},
+            ConnectionState.CONNECTED: signed_in,
+            ConnectionState.IN_GAME: signed_in,
+            ConnectionState.RELAYED: none,
+            ConnectionState.DISCONNECTING: none,
+            ConnectionState.DISCONNECTED: none,
+        }
+
+
+_HANDLERS = LiveConnection.frame_handlers()

@@ -5,7 +5,6 @@ succeeded. `send_latest` bypasses the gate: it is for values of the moment, and 
 """
 
 from collections.abc import Callable
-from typing import cast
 
 from holdfast.core.block import Entry, messages_of, weight
 from holdfast.core.channel import Channel
@@ -13,9 +12,6 @@ from holdfast.core.messages import Message
 from holdfast.core.session import Session
 from holdfast.schemas.session import ChannelRecord
 from holdfast.server.rooms.outlet import ChannelOutlet, OutletOptions
-
-# In the place of a list while nothing is staged: most held seats have nothing to say.
-_NOTHING: list[Entry] = cast("list[Entry]", ())
 
 
 class GatedOutlet(ChannelOutlet):
@@ -42,7 +38,9 @@ class GatedOutlet(ChannelOutlet):
         """`staged` is called when something waits for a commit."""
         super().__init__(session, channel, options)
         self._on_staged = staged
-        self._staged = self._leaving = _NOTHING
+        # No lists while nothing is staged: most held seats have nothing to say.
+        self._staged: list[Entry] | None = None
+        self._leaving: list[Entry] | None = None
         self._staged_messages = self._staged_bytes = 0
         self._leaving_messages = self._leaving_bytes = 0
         self._applied = self._leaving_applied = channel.applied
@@ -71,10 +69,10 @@ class GatedOutlet(ChannelOutlet):
             self._restart()
         if channel.overflowed or self._is_finished:
             return
-        if self._staged:
-            self._staged.append(entry)
-        else:
+        if self._staged is None:
             self._staged = [entry]
+        else:
+            self._staged.append(entry)
         messages, size = weight(entry)
         self._staged_messages += messages
         self._staged_bytes += size
@@ -103,10 +101,10 @@ class GatedOutlet(ChannelOutlet):
         super().overflow()
 
     def _stage_nothing(self) -> None:
-        self._staged, self._staged_messages, self._staged_bytes = _NOTHING, 0, 0
+        self._staged, self._staged_messages, self._staged_bytes = None, 0, 0
 
     def _leave_nothing(self) -> None:
-        self._leaving, self._leaving_messages, self._leaving_bytes = _NOTHING, 0, 0
+        self._leaving, self._leaving_messages, self._leaving_bytes = None, 0, 0
 
     def _restart(self) -> None:
         # A resync restarted the stream: the state that follows it includes everything before.
@@ -132,7 +130,7 @@ class GatedOutlet(ChannelOutlet):
     def not_saved(self) -> None:
         """The commit was refused, and another follows: that contains what this one did."""
         if not self.channel.overflowed:
-            self._staged = [*self._leaving, *self._staged]
+            self._staged = [*(self._leaving or ()), *(self._staged or ())] or None
             self._staged_messages += self._leaving_messages
             self._staged_bytes += self._leaving_bytes
         self._leave_nothing()

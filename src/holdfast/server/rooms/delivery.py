@@ -1,9 +1,7 @@
 """How players' messages become turns of a room, how refused ones are answered, and how streams begin anew."""
 
-import weakref
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from functools import partial
-from types import CoroutineType
 from typing import Any
 
 from holdfast.core.asks import NO_ASK, answer_to, asked_message, no_answer, unanswerable
@@ -19,6 +17,7 @@ from holdfast.core.session import Seat, SeatState, Session
 from holdfast.schemas.frames import Data, Latest, sentence
 from holdfast.schemas.recording import CauseKind
 from holdfast.server.agent_sessions import Answered
+from holdfast.server.rooms.answering import answering, check_answer, check_native
 from holdfast.server.rooms.entry import RoomEntry
 from holdfast.server.rooms.recorder import Recorder
 from holdfast.server.rooms.services import RoomServices
@@ -80,7 +79,7 @@ class Delivery:
         done: Callable[..., None] = answered or self._applied
         if answered is not None and self._is_transactional:
             # Within the turn, which fails and is undone if the answer cannot be sent.
-            run, args = _answering, (partial(_check_answer, seat.outlet, frame.seq, frame.type), run, args)
+            run, args = answering, (partial(check_answer, seat.outlet, frame.seq, frame.type), run, args)
         if self.recorder is not None:
             kind: CauseKind = "message" if answered is None else "ask"
             run = self.recorder.of_message(run, kind, seat, frame.type, frame.body, codec)
@@ -215,7 +214,7 @@ class Delivery:
             raise Throttled("this agent sends too many messages at once: raise the messages_per_s of its role")
         run, args = self._call_of(handler, seat, message)
         if done is not None and self._is_transactional:
-            run, args = _answering, (partial(_check_native, message.wire_name), run, args)
+            run, args = answering, (partial(check_native, message.wire_name), run, args)
         if self.recorder is not None:
             kind: CauseKind = "message" if done is None else "ask"
             run = self.recorder.of_message(run, kind, seat, message.wire_name, message, None)
@@ -313,36 +312,6 @@ def _allowed(handler: Handler, session: Session, *args: Any) -> Any:
 def _refuse(error: Exception) -> None:
     """The turn of a message that is not handled: its answer has its place in the order."""
     raise error
-
-
-def _answering(check: Callable[[Any], None], run: Callable[..., Any], args: tuple[Any, ...]) -> Any:
-    """The turn of an ask in a transactional room: it fails if the answer cannot be sent."""
-    result = run(*args)
-    if type(result) is CoroutineType:
-        around = _answering_later(check, result)
-        # If this is never awaited, neither is the game's coroutine: close it, so that Python does not warn.
-        weakref.finalize(around, result.close)
-        return around
-    check(result)
-    return result
-
-
-async def _answering_later(check: Callable[[Any], None], work: Coroutine[Any, Any, Any]) -> Any:
-    result = await work
-    check(result)
-    return result
-
-
-def _check_answer(outlet: Outlet, seq: int, name: str, result: Any) -> None:
-    try:
-        outlet.prepare(answer_to(seq, name, result), {})
-    except Exception as failure:
-        raise unanswerable(name, failure) from failure
-
-
-def _check_native(name: str, result: Any) -> None:
-    if result is not None and not isinstance(result, Message):
-        raise no_answer(name, result)
 
 
 def _popped(outlet: Outlet, backlog: Backlog) -> Waiting:

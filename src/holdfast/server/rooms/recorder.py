@@ -256,7 +256,9 @@ class Recorder:
         rest = [each for each in args if not isinstance(each, Seat | Member)]
         if of is self._room and hasattr(Room, name):
             return CauseRecord("hook", name, player_id, self._arguments(rest))
-        if of is not self._room and getattr(run, "__module__", "").startswith("holdfast."):
+        # A compiled method does not know its module, but its object does.
+        module = getattr(run, "__module__", None) or type(of).__module__
+        if of is not self._room and module.startswith("holdfast."):
             hooks = _SPECTATORS | _HOOKS if not seats or seats[0].purpose == "seat" else _HOOKS | _SPECTATORS
             if name in hooks:
                 return CauseRecord("hook", hooks[name], player_id, self._arguments(rest))

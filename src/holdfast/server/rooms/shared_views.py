@@ -22,7 +22,7 @@ from holdfast.core.room_context import RoomContext
 from holdfast.core.session import Player, Seat
 from holdfast.schemas.frames import FRAME_HEAD_BYTES
 from holdfast.server.rooms.shared_plan import RoomPlan
-from holdfast.server.rooms.turns import of_something_else
+from holdfast.server.rooms.turn_tasks import of_something_else
 from holdfast.state import (
     AS_JSON,
     AS_MSGPACK,

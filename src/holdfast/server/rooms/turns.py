@@ -5,11 +5,13 @@ Turns wait in order of arrival. A turn that another one sets off (`follow`) come
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
 from types import CoroutineType
 from typing import Any, Protocol
 
 from holdfast.observability.metrics import TurnMeter
+from holdfast.server.rooms.turn_tasks import of_something_else, take_time
 
 Done = Callable[..., None]
 
@@ -143,10 +145,10 @@ class Turns:
                 undo.left(token)
             self._end(error, result, done, done_args)
 
-    async def call(
+    def call(
         self, run: Callable[..., Any], args: tuple[Any, ...], refusal: Callable[[Exception], Exception]
-    ) -> Any:
-        """Take a turn and wait for its result; an error, `RoomGone` included, is raised as `refusal` converts it."""
+    ) -> Awaitable[Any]:
+        """Take a turn, whose result can be awaited; `refusal` converts its error, also `RoomGone`."""
         ended: asyncio.Future[Any] = self._loop.create_future()
 
         def done(error: Exception | None, result: Any) -> None:
@@ -158,7 +160,7 @@ class Turns:
                 ended.set_exception(refusal(error))
 
         self.take(run, args, done)
-        return await ended
+        return ended
 
     def follow(
         self, run: Callable[..., Any], args: tuple[Any, ...], done: Done | None = None, done_args: tuple[Any, ...] = ()
@@ -246,18 +248,16 @@ class Turns:
             if self._next or self._waiting:
                 self._drain()
 
-    async def _await(self, work: Coroutine[Any, Any, Any], done: Done | None, done_args: tuple[Any, ...]) -> None:
-        error: Exception | None = None
-        result: Any = None
-        try:
-            async with asyncio.timeout(self._turn_s):
-                result = await work
-        except asyncio.CancelledError as cancelled:
-            if self._task is None or self._task.cancelling():
-                raise
-            error = of_something_else(cancelled)
-        except Exception as raised:  # noqa: BLE001 - whatever a game raises is contained in its turn
-            error = raised
+    def _await(
+        self, work: Coroutine[Any, Any, Any], done: Done | None, done_args: tuple[Any, ...]
+    ) -> Coroutine[Any, Any, None]:
+        """What the task of a turn does that takes its time."""
+        return take_time(work, self._turn_s, partial(self._awaited, done, done_args), self._is_cut_off)
+
+    def _is_cut_off(self) -> bool:
+        return self._task is None or self._task.cancelling() > 0
+
+    def _awaited(self, done: Done | None, done_args: tuple[Any, ...], error: Exception | None, result: Any) -> None:
         self._task = None
         if not self._is_stopped:
             self._end(error, result, done, done_args)
@@ -277,10 +277,3 @@ class Turns:
 
 def nothing() -> None:
     """A turn in which nothing happens: those before it are over."""
-
-
-def of_something_else(cancelled: asyncio.CancelledError) -> Exception:
-    """The turn awaited something that was cancelled; the turn itself was not. A failure like any other."""
-    error = RuntimeError("it awaited something that was cancelled")
-    error.__cause__ = cancelled
-    return error
