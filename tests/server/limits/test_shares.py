@@ -340,7 +340,7 @@ def test_every_limit_of_a_node_is_shared_or_cannot_be_taken_by_one_address() -> 
 def is_of_one(name: str) -> bool:
     """Whether it limits one message, connection, session, player, room or search, or one piece of the node's work."""
     return any(part in name for part in ("_bytes_", "_per_", "_s_max", "bytes_max")) or name in {
-        *("asks_max", "groups_max", "group_members_max"),
+        *("asks_max", "groups_max", "group_members_max", "notices_kept_max"),
         *("fragments_max", "nesting_max", "window_messages_max", "kept_messages_max", "latest_kept_max"),
         *(
             "violations_warned_max",
