@@ -112,7 +112,8 @@ class RelayPeer:
     def give_up(self, why: str, *, is_gone: bool = False) -> None:
         """The links end here; unless it is gone, the other node is told."""
         self._line.give_up()
-        self._drop_links(why)
+        # That a node has died or said bye is told elsewhere.
+        self._drop_links("" if is_gone else why)
         if not is_gone:
             self.speak_anyway()
 
