@@ -43,10 +43,10 @@ export class Game {
   constructor(private readonly storage: Storage) {
     const saved = storage.getItem(SAVED);
     if (saved !== null) {
-      const { sent, found } = JSON.parse(saved);
+      const { sent, found, hasBegun } = JSON.parse(saved);
       this.sent = this.accepted = sent;
       Object.assign(this.found, found);
-      this.hasBegun = true;
+      this.hasBegun = hasBegun;
     }
   }
 
@@ -125,8 +125,8 @@ export class Game {
   }
 
   private save(): void {
-    const { accepted: sent, found } = this;
-    this.storage.setItem(SAVED, JSON.stringify({ sent, found }));
+    const { accepted: sent, found, hasBegun } = this;
+    this.storage.setItem(SAVED, JSON.stringify({ sent, found, hasBegun }));
   }
 }
 
